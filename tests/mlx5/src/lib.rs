@@ -1,11 +1,11 @@
-//! What the tests of mlx5 share.
+//! Code shared by the tests of mlx5.
 //!
 //! They run inside a machine of the testbed (`cargo xtask test --level mlx5`) that has two software
 //! ConnectX functions of one kind, each test in a process of its own. Tests whose names begin with
-//! `ib_` or `roce_` are about that kind alone. After each test the kernel log has to be clean, the
-//! model silent, and the counts of its objects and of the kernel's as before.
+//! `ib_` or `roce_` are only for that kind. After each test the kernel log has to be clean, the
+//! model must have reported nothing, and its and the kernel's object counts must be as before.
 //!
-//! | variable | what it says |
+//! | variable | meaning |
 //! |---|---|
 //! | `UVERBS_TEST_DEVICE`, `UVERBS_TEST_PEER` | the two devices |
 //! | `UVERBS_TEST_PATH` | how commands reach the kernel |
@@ -24,7 +24,7 @@ pub mod raw;
 pub use model::Model;
 pub use verbs_tests::model_may_report;
 
-/// Tells the runner that nothing more can be done with the machine after this test.
+/// Tells the runner that the machine cannot be used any more after this test.
 pub fn uses_the_machine_up() {
     println!("this machine is used up");
 }

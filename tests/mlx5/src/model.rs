@@ -17,12 +17,12 @@ const VARIABLE: &str = "UVERBS_TEST_CONNECTX";
 #[derive(Debug)]
 pub struct Model {
     port: File,
-    /// Bytes of answers that were not asked for yet.
+    /// Received bytes of answers that have not been consumed yet.
     rest: Vec<u8>,
 }
 
 impl Model {
-    /// Opens the way to it.
+    /// Connects to it.
     pub fn open() -> Self {
         let path = std::env::var(VARIABLE).unwrap_or_else(|_| {
             panic!("{VARIABLE} is not set (these tests run in a machine: cargo xtask test --level mlx5)")
@@ -38,14 +38,14 @@ impl Model {
             port,
             rest: Vec::new(),
         };
-        // What was left by a process that did not wait for its answer.
+        // Discards what was left by a process that did not wait for its answer.
         while model.read_some() > 0 {}
         model.rest.clear();
         model
     }
 
-    /// Asks one question (`help` of the control socket lists them) and gives the answer's first
-    /// line.
+    /// Sends one query (`help` of the control socket lists them) and returns the first line of the
+    /// answer.
     pub fn ask(&mut self, question: &str) -> String {
         let line = format!("{question}\n");
         self.port
@@ -63,7 +63,7 @@ impl Model {
         }
     }
 
-    /// Asks for something that is done at once.
+    /// Sends a command that must be answered with `ok`.
     pub fn make(&mut self, wish: &str) {
         assert_eq!(self.ask(wish), "ok", "{wish}");
     }
@@ -74,7 +74,7 @@ impl Model {
             tv_sec: 0,
             tv_nsec: 100_000_000,
         };
-        // Nothing yet is as good as something: the caller looks at the clock.
+        // It does not matter whether there is data: the caller checks the clock.
         let _ = poll(&mut ports, Some(&moment));
     }
 

@@ -1,4 +1,4 @@
-//! Posting without `unsafe` at every call what only mlx5 devices take.
+//! Posting requests that only mlx5 devices accept, without `unsafe` at every call.
 //!
 //! # Safety
 //!
@@ -66,7 +66,7 @@ pub fn send_frame(qp: &mut QueuePair, frame: &Frame<'_>) -> Result<(), PostError
     batch.submit()
 }
 
-/// Sends one frame that lies in registered memory as a whole.
+/// Sends one frame that is completely in registered memory.
 ///
 /// # Errors
 /// As [`SendBatch::push_packet`](uverbs::SendBatch::push_packet).
@@ -77,7 +77,7 @@ pub fn send_packet(qp: &mut QueuePair, request: &SendRequest<'_>) -> Result<(), 
     batch.submit()
 }
 
-/// Asks for small messages in completions.
+/// Requests that small messages are written into completions.
 pub fn scatter_to_completions(builder: QueuePairBuilder<'_>) -> QueuePairBuilder<'_> {
     // SAFETY: see the module. Addresses of requests are those of atomics, although the region may
     // have others; nobody looks at them at the same time. What owned queue pairs post is so, too.

@@ -1,4 +1,4 @@
-//! The device's clock, and completions that are stamped by it.
+//! The device's clock, and completions with its timestamps.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -9,7 +9,7 @@ use uverbs::{
 };
 use verbs_tests::{Registered, next, open, raw, requests_fail, until};
 
-/// How far the clock of an emulated device may be from that of its machine.
+/// How far the clock of an emulated device may differ from that of its machine.
 const NEAR: Duration = Duration::from_secs(600);
 
 struct Stamped {
@@ -73,7 +73,8 @@ fn counts_go_on_and_are_the_time() {
     // The pages are mapped once for the context.
     let again = context.mlx5().unwrap().clock().unwrap();
     assert!(again.count().unwrap() >= second);
-    // What two counts are apart they are apart in time, at 1 GHz and as the kernel corrects it.
+    // The difference of two counts corresponds to the difference in time, at 1 GHz and as the
+    // kernel corrects it.
     let apart = info.to_nanoseconds(second) - info.to_nanoseconds(first);
     let counts = second - first;
     assert!(apart.abs_diff(counts) <= counts / 100, "{apart} {counts}");
@@ -85,7 +86,7 @@ fn completions_are_stamped_with_counts() {
     let clock = context.mlx5().unwrap().clock().unwrap();
     let mut s = stamped(&context, Timestamps::Raw);
     let mut last = 0;
-    // More than the queue holds, so that entries are written over.
+    // More than the queue holds, so that entries are overwritten.
     for round in 0..100 {
         let before = clock.count().unwrap();
         s.write(round);
@@ -100,7 +101,7 @@ fn completions_are_stamped_with_counts() {
         assert!(stamp >= last, "{last} {stamp}");
         last = stamp;
     }
-    // It is polled without stamps, too.
+    // It can also be polled without timestamps.
     s.write(7);
     assert_eq!(next(&mut s.cq).wr_id, 7);
 }
@@ -117,7 +118,7 @@ fn completions_are_stamped_with_the_time_of_day() {
         let (after, info) = (clock.count().unwrap(), clock.info().unwrap());
         let (before, after) = (info.to_nanoseconds(before), info.to_nanoseconds(after));
         let stamp = stamp.unwrap();
-        // The kernel may have set the clock a little meanwhile.
+        // The kernel may have adjusted the clock a little meanwhile.
         assert!(
             before - 1000 <= stamp && stamp <= after + 1000,
             "{before} {stamp} {after}"

@@ -1,4 +1,4 @@
-//! Completions that come as one, and entries of 128 bytes.
+//! Compressed completions, and 128-byte entries.
 
 use mlx5_tests::Model;
 use uverbs::attr::QpAttr;
@@ -24,17 +24,17 @@ const ALL: [Entries; 6] = {
     ]
 };
 const BYTES: u32 = 8;
-/// Requests that are handed over at once.
+/// Number of requests submitted at once.
 const BATCH: u64 = 21;
 
-/// A queue pair connected to another, whose completions come as `entries` says.
+/// A queue pair connected to another, with completion entries as `entries` says.
 struct Ends {
     sender: QueuePair,
     receiver: QueuePair,
     sent: CompletionQueue,
     received: CompletionQueue,
     memory: Registered,
-    /// Requests that were posted.
+    /// Number of requests posted.
     posted: u64,
 }
 
@@ -65,8 +65,8 @@ impl Ends {
         }
     }
 
-    /// Posts sends of several lengths, reads and writes, `count` in all, and rings once. Returns
-    /// which of them were sends.
+    /// Posts sends of several lengths, reads and writes, `count` in total, and submits them with
+    /// one doorbell. Returns which of them were sends.
     fn post(&mut self, count: u64) -> Vec<u64> {
         let numbers: Vec<u64> = (self.posted..self.posted + count).collect();
         self.posted += count;
@@ -92,7 +92,7 @@ impl Ends {
         sends
     }
 
-    /// Takes the completions of those, and finds nothing behind them.
+    /// Polls the completions of those, and finds nothing after them.
     fn take(&mut self, first: u64, sends: &[u64], at_once: bool) {
         for number in first..self.posted {
             let done = one(&mut self.sent, at_once);
@@ -118,7 +118,7 @@ fn length(number: u64) -> u32 {
     BYTES + u32::try_from(number % 5).unwrap()
 }
 
-/// The next completion, by one way of polling or the other.
+/// The next completion, by one of two ways of polling.
 fn one(cq: &mut CompletionQueue, at_once: bool) -> WorkCompletion {
     until("a completion", || {
         if at_once {
@@ -152,7 +152,7 @@ fn they_stay_when_the_queue_is_resized() {
             let first = ends.posted;
             let sends = ends.post(BATCH);
             if round % 2 == 1 {
-                // Some are taken before.
+                // Some are polled before.
                 assert_eq!(one(&mut ends.sent, false).wr_id, first);
             }
             ends.sent.resize(size).unwrap();
@@ -176,8 +176,8 @@ fn those_of_a_former_life_are_passed_over() {
     }
 }
 
-/// The device says that its entry stands for more than there can be. Where the next one is, nobody
-/// knows then.
+/// The device says that its entry represents more completions than possible. Where the next entry
+/// is, is unknown then.
 #[test]
 fn f24_a_count_that_cannot_be_is_an_error_that_stays() {
     let (context, mut model) = (open(), Model::open());
@@ -185,7 +185,7 @@ fn f24_a_count_that_cannot_be_is_an_error_that_stays() {
     model.make("spoil 0 1 length");
     ends.post(BATCH);
     let cqs = [&mut ends.sent, &mut ends.received];
-    // One of both is spoilt, and the other is not.
+    // One of the two is corrupted, the other is not.
     let [sent, received] = cqs.map(|cq| {
         until("an entry", || match cq.poll() {
             Ok(None) => None,

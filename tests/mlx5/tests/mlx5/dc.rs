@@ -37,7 +37,7 @@ struct Sender {
     pd: ProtectionDomain,
     cq: CompletionQueue,
     qp: QueuePair,
-    /// The way to one receiver's port.
+    /// The address handle for one receiver's port.
     way: AddressHandle,
 }
 
@@ -155,7 +155,7 @@ fn what_initiators_and_targets_lack_is_told() {
     assert_eq!(error, PostError::UnsupportedOperation);
     let failed = raw::recv(&mut r.target, 0, &[]).unwrap_err();
     assert_eq!(failed.error, PostError::UnsupportedOperation);
-    // The software ConnectX has no streams.
+    // The software ConnectX does not support streams.
     assert_eq!(context.mlx5().unwrap().caps().max_log_dci_streams, 0);
     let streams = Streams {
         log_concurrent: 2,

@@ -1,4 +1,4 @@
-//! Firmware commands, and objects made by them.
+//! Firmware commands, and objects created by them.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,7 +19,7 @@ fn devx() -> Devx {
     open().mlx5().unwrap().devx().unwrap()
 }
 
-/// A completion queue of 64 entries: its memory, and what it rings.
+/// A completion queue of 64 entries: its memory, and its doorbells.
 struct Queue {
     object: DevxObject,
     pages: Arc<Pages>,
@@ -97,7 +97,7 @@ fn status_and_syndrome_of_a_refusal_reach_the_user() {
         ),
         "{text}"
     );
-    // What the kernel refuses itself has no status.
+    // An error of the kernel itself has no firmware status.
     let error = create(&devx, &Mailbox::command(0x100, 0, 16), Vec::new()).unwrap_err();
     assert!(!error.to_string().contains("firmware"), "{error}");
     assert!(error.known_hint().is_some());
@@ -142,7 +142,7 @@ fn queues_of_verbs_are_asked_about_and_changed() {
     asked.set(OBJECT_ID, pair.a.qp.qp_num() + 1);
     let error = adapter.query_queue(&pair.a.qp, &asked, 0x110).unwrap_err();
     assert_eq!(error.errno(), Some(Errno::INVAL), "{error}");
-    // Elsewhere its handle is another object's.
+    // In another context its handle is that of another object.
     let elsewhere = open().mlx5().unwrap();
     let error = elsewhere
         .query_queue(&pair.a.qp, &asked, 0x110)
@@ -192,7 +192,7 @@ fn objects_are_made_asked_and_destroyed_after_their_users() {
     other.set(OBJECT_ID, queue.object.id() + 1);
     let error = queue.object.query(&other, 0x110).unwrap_err();
     assert_eq!(error.errno(), Some(Errno::INVAL));
-    // Any order of drops is right.
+    // They may be dropped in any order.
     drop(umem);
     drop(queue.uar);
     drop(queue.pages);
@@ -299,7 +299,7 @@ fn events_come_to_those_who_subscribed() {
 #[test]
 fn a_channel_without_data_tells_cookies_once() {
     kernel_may_say("CQ error on CQN");
-    // The queue may be gone before the kernel has heard of all three.
+    // The queue may be gone before the kernel has received all three.
     kernel_may_say("Async event for bogus CQ");
     let (mut model, devx) = (Model::open(), devx());
     let queue = Queue::new(&devx);

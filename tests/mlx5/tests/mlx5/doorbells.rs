@@ -1,4 +1,4 @@
-//! Doorbells that are taken one by one, and those that a context has from the beginning, as on
+//! Doorbells that are allocated one by one, and those that a context has from the beginning, as on
 //! kernels before 5.7.
 
 use mlx5_tests::Model;
@@ -10,7 +10,8 @@ use uverbs::{
 };
 use verbs_tests::{DEADLINE, Registered, device_name, next, options, raw};
 
-/// More than a context has doorbells of one queue pair each, and more than it has doorbells.
+/// More than a context has doorbells for a single queue pair, and more than it has doorbells in
+/// total.
 const QUEUE_PAIRS: usize = 20;
 
 fn open(doorbells: Doorbells) -> Context {
@@ -18,7 +19,7 @@ fn open(doorbells: Doorbells) -> Context {
     options.open(&device_name()).unwrap()
 }
 
-/// A queue pair that is its own peer.
+/// A queue pair connected to itself.
 fn own_peer(pd: &ProtectionDomain, cq: &CompletionQueue) -> QueuePair {
     let builder = pd
         .queue_pair(QpType::Rc, cq, cq)
@@ -33,8 +34,8 @@ fn own_peer(pd: &ProtectionDomain, cq: &CompletionQueue) -> QueuePair {
     prepared.handshake(own).unwrap()
 }
 
-/// Messages by every way of ringing: one alone, short and longer than a block (which are copied
-/// where the doorbell is the queue pair's own), and two at once.
+/// Sends messages with every kind of doorbell: one alone, short and longer than a block (these are
+/// copied if the doorbell is the queue pair's own), and two at once.
 fn talk(qp: &mut QueuePair, cq: &mut CompletionQueue, memory: &Registered) {
     memory.fill(|at| u8::try_from((at + 7 * qp.qp_num() as usize) % 251).unwrap());
     for (count, length) in [(1, 8), (1, 100), (2, 8), (1, 8), (2, 100)] {
@@ -73,7 +74,7 @@ fn all_talk(doorbells: Doorbells) {
             talk(qp, &mut cq, &memory);
         }
     }
-    // Those that come back are given to others.
+    // Doorbells that are freed are given to others.
     pairs.drain(..QUEUE_PAIRS / 2);
     pairs.extend((0..QUEUE_PAIRS / 2).map(|_| own_peer(&pd, &cq)));
     for qp in &mut pairs {
@@ -100,7 +101,7 @@ fn threads_share_doorbells() {
     let own: Vec<_> = (0..4)
         .map(|_| own_peer(&pd, &context.create_cq(4).unwrap()))
         .collect();
-    // The first six have a shared doorbell each, and the others come to them.
+    // The first six get a shared doorbell each, and the others join them.
     let mut shared: Vec<_> = (0..12)
         .map(|_| {
             let cq = context.create_cq(64).unwrap();
@@ -153,7 +154,7 @@ fn thread_domains_have_pages_beside_fixed_doorbells() {
     let memory = Registered::local(&pd, 4096);
     let adapter = context.mlx5().unwrap();
     for _ in 0..2 {
-        // The page of the first is the second one's, because the kernel hands it out once.
+        // The page of the first is also the second's, because the kernel hands it out only once.
         let thread = adapter.alloc_thread_domain().unwrap();
         let own = pd.with_thread_domain(&thread).unwrap();
         let mut pairs = [own_peer(&own, &cq), own_peer(&own, &cq)];

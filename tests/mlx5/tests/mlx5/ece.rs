@@ -1,4 +1,5 @@
-//! What two adapters can do beyond the standard: offered, exchanged, agreed to.
+//! Connection establishment (ECE) options that two adapters offer beyond the standard: offered,
+//! exchanged, agreed to.
 
 use mlx5_tests::Model;
 use uverbs::attr::{Ece, QpAttr};
@@ -13,7 +14,7 @@ use verbs_tests::{
 };
 
 const VERSION: u32 = 0x1000_0000;
-/// What the model's functions have, and what both have.
+/// The options of the model's functions, and the options that both have.
 const ONE: u32 = VERSION | 0b0111;
 const OTHER: u32 = VERSION | 0b1101;
 const BOTH: u32 = ONE & OTHER;
@@ -50,7 +51,7 @@ impl End {
         builder.build().unwrap()
     }
 
-    /// A queue pair in INIT, on the way to itself.
+    /// A queue pair in INIT, to be connected to itself.
     fn initialized(&self) -> (QueuePair, [QpAttr; 2]) {
         let prepared = self.prepare(QpType::Rc);
         let own = prepared.endpoint();
@@ -79,7 +80,7 @@ fn two_adapters_agree_to_what_both_have() {
     let (one, other) = (open_named(&device_name()), open_named(&peer_name()));
     let (mut a, mut b) = (End::of(&one), End::of(&other));
     let (mut first, mut second) = (a.prepare(QpType::Rc), b.prepare(QpType::Rc));
-    // As over a channel of the user's.
+    // As exchanged over a channel of the user's.
     let told = [&first, &second].map(|end| (end.endpoint(), end.ece().unwrap().to_bytes()));
     assert_eq!(Ece::from_bytes(&told[0].1), ece(ONE));
     assert_eq!(Ece::from_bytes(&told[1].1), ece(OTHER));
@@ -114,7 +115,7 @@ fn every_transport_offers_and_agrees() {
         };
         assert_eq!(qp.ece().unwrap(), ece(BOTH), "{kind}");
     }
-    // Known before the queue pair is made.
+    // Known before the queue pair is created.
     let builder = end.pd.queue_pair(QpType::Rc, &end.cq, &end.cq);
     let prepared = builder.ece(ece(OTHER)).build().unwrap();
     let own = prepared.endpoint();
@@ -139,8 +140,8 @@ fn dynamic_ends_agree_when_they_are_made() {
     assert_eq!(initiator.activate().unwrap().ece().unwrap(), ece(BOTH));
 }
 
-/// Each change of state that the kernel lets carry options: from INIT, from RTR, and when it is
-/// ready to send already.
+/// Each transition that the kernel allows to carry options: from INIT, from RTR, and when it is
+/// already in RTS.
 #[test]
 fn any_change_after_init_carries_them() {
     let end = End::of(&open());
@@ -182,7 +183,7 @@ fn what_cannot_be_agreed_to_is_told() {
         let error = builder.ece(peer).build().unwrap_err();
         assert_eq!((error.kind(), error.op()), (kind, Op::SetEce), "{error}");
     }
-    // Another version has nothing in common with this one.
+    // A different version has nothing in common with this one.
     prepared.set_ece(&ece(0x2000_0007)).unwrap();
     let own = prepared.endpoint();
     let qp = prepared.handshake(own).unwrap();
@@ -204,7 +205,7 @@ fn a_refused_change_leaves_the_wish_for_the_next() {
     assert_eq!(qp.ece().unwrap(), ece(BOTH));
 }
 
-/// What is told of a device whose firmware has none of it.
+/// The result for a device whose firmware does not support options.
 pub(crate) fn is_missing(context: &Context) {
     let end = End::of(context);
     let mut prepared = end.prepare(QpType::Rc);

@@ -1,4 +1,4 @@
-//! Completion entries with something wrong about them, and queues that are full.
+//! Corrupted completion entries, and full queues.
 
 use mlx5_tests::{Model, model_may_report};
 use uverbs::event::{AsyncEventType, EventSource};
@@ -8,7 +8,7 @@ use verbs_tests::{
     until,
 };
 
-/// A pair whose one end writes to the other's memory; each write is one completion.
+/// A pair of which one end writes to the other's memory; each write generates one completion.
 struct Writer {
     model: Model,
     pair: Pair,
@@ -34,7 +34,7 @@ impl Writer {
         raw::send(&mut self.pair.a.qp, &[request.wr_id(wr_id).signaled()])
     }
 
-    /// One write whose completion is spoilt.
+    /// Posts one write whose completion is corrupted.
     fn spoil(&mut self, kind: &str) {
         self.model.make(&format!("spoil 0 1 {kind}"));
         self.write(1).unwrap();
@@ -46,12 +46,12 @@ impl Writer {
         });
     }
 
-    /// What polling says first.
+    /// The first result of polling.
     fn poll(&mut self) -> Result<Option<uverbs::WorkCompletion>, PollError> {
         self.pair.a.cq.poll().map(|done| done.map(|done| *done))
     }
 
-    /// The queue pair and its completion queue work.
+    /// Checks that the queue pair and its completion queue work.
     fn goes_on(&mut self) {
         for wr_id in 2..100 {
             self.write(wr_id).unwrap();
@@ -90,7 +90,7 @@ fn f24_what_is_not_looked_at_does_no_harm() {
     }
 }
 
-/// The device's word is taken for which request it is; another place of the queue has an old
+/// The device is trusted about which request completed; another slot of the queue has an old
 /// request, or none yet.
 #[test]
 fn f24_a_wrong_counter_is_one_completion_and_harms_no_other() {
@@ -193,7 +193,7 @@ fn f23_an_overrun_is_told_as_an_event_and_ends_in_errors() {
         event.source,
         EventSource::CompletionQueue { user_data: 0x77 }
     );
-    // What was there before the overrun is there still, and then an error or nothing.
+    // The completions from before the overrun are still there, followed by an error or nothing.
     let mut seen = 0;
     while let Ok(Some(done)) = cq.poll().map(|done| done.map(|done| *done)) {
         assert_eq!((done.wr_id, done.status), (seen, WcStatus::Success));

@@ -1,4 +1,4 @@
-//! Raw packet queue pairs: Ethernet frames between the functions, and the rules that choose them.
+//! Raw packet queue pairs: Ethernet frames between the functions, and the rules that select them.
 
 use std::fs;
 
@@ -11,11 +11,11 @@ use uverbs::{
 };
 use verbs_tests::{Registered, device_name, next, nothing, open, open_named, peer_name, raw};
 
-/// Two that no protocol has: for experiments (IEEE 802).
+/// Two types that no protocol uses: for experiments (IEEE 802).
 pub(crate) const ETHER_TYPE: u16 = 0x88b5;
 pub(crate) const OTHER_TYPE: u16 = 0x88b6;
 
-/// The shortest frame there is, without its checksum.
+/// Length of the shortest frame, without its checksum.
 pub(crate) const FRAME: usize = 60;
 
 pub(crate) struct Port {
@@ -26,7 +26,7 @@ pub(crate) struct Port {
     pub(crate) mac: [u8; 6],
 }
 
-/// The address of a function's network interface.
+/// The MAC address of a function's network interface.
 fn mac_of(device: &str) -> [u8; 6] {
     let folder = format!("/sys/class/infiniband/{device}/device/net");
     let interface = fs::read_dir(&folder)
@@ -67,7 +67,7 @@ pub(crate) fn port(device: &str, header: u16) -> Port {
     }
 }
 
-/// Frames to `mac` of one type.
+/// Matches frames to `mac` of one type.
 pub(crate) fn of_type(mac: [u8; 6], ether_type: u16) -> FlowSpec {
     let value = EthernetFields {
         destination: mac,
@@ -120,7 +120,7 @@ fn roce_frames_that_match_a_rule_are_received() {
         b.qp.create_flow(&rule(&[of_type(b.mac, ETHER_TYPE)]))
             .unwrap();
     for at in 0..8_u8 {
-        // What matches in one of the two only is somebody else's.
+        // A frame that matches in only one of the two is not for this queue.
         let strange = frame(b.mac, a.mac, OTHER_TYPE, at);
         send(&mut a, &strange);
         let sent = frame(b.mac, a.mac, ETHER_TYPE, at);
@@ -142,7 +142,7 @@ fn roce_frames_that_match_a_rule_are_received() {
     assert_eq!(error.kind(), ErrorKind::InvalidInput, "{error}");
 }
 
-/// The second function wants the first bytes of frames in the request, as a ConnectX-4 does; the
+/// The second function requires the first bytes of frames in the request, as a ConnectX-4 does; the
 /// first does not.
 #[test]
 fn roce_a_frame_in_memory_is_sent_whatever_the_device_wants_of_it() {
@@ -201,7 +201,7 @@ fn roce_a_frame_is_cut_into_many_behind_its_header() {
     b.qp.create_flow(&rule(&[of_type(b.mac, 0x0800)])).unwrap();
     let payload = Registered::local(&a.pd, 4096);
     payload.fill(|at| u8::try_from(at % 227).unwrap());
-    // Ethernet, IPv4, TCP; the checksums are the device's part.
+    // Ethernet, IPv4, TCP; the device computes the checksums.
     let mut header = [&b.mac[..], &a.mac, &[0x08, 0]].concat();
     header.extend([
         0x45, 0, 0, 40, 0, 1, 0x40, 0, 64, 6, 0, 0, 10, 9, 8, 7, 10, 9, 8, 6,
@@ -231,7 +231,7 @@ fn roce_a_frame_is_cut_into_many_behind_its_header() {
             "frame {at}"
         );
     }
-    // More header than there is room for.
+    // More headers than there is room for.
     let long = [0; 256];
     let error = mlx5::send_frame(
         &mut a.qp,
@@ -292,7 +292,7 @@ fn roce_what_rules_and_frames_cannot_be_is_told() {
     };
     let error = a.qp.create_flow(&elsewhere).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::InvalidInput, "{error}");
-    // Another transport has neither.
+    // Other transports have neither.
     let mut pair = verbs_tests::Pair::new(QpType::Rc);
     let error = pair.a.qp.create_flow(&rule(&wanted[..1])).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::InvalidInput, "{error}");

@@ -4,7 +4,7 @@ use mlx5_tests::Model;
 use uverbs::{QpType, SendRequest};
 use verbs_tests::{Pair, Registered, device_name, next, open_named, peer_name, raw};
 
-/// A message between the functions, both ways, on each transport that is connected.
+/// Sends a message between the functions, in both directions, on each connected transport.
 fn between(kind: QpType) {
     let (one, other) = (open_named(&device_name()), open_named(&peer_name()));
     let mut pair = Pair::between(&one, &other, kind, |builder| builder);
@@ -37,7 +37,7 @@ fn unreliable_connections_cross_the_switch() {
     between(QpType::Uc);
 }
 
-/// The way to the model is there, and what a test does is seen by it.
+/// The model is reachable, and observes what a test does.
 #[test]
 fn the_model_counts_what_a_test_makes() {
     let mut model = Model::open();

@@ -1,4 +1,4 @@
-//! What only mlx5 does, and what a ConnectX does on request.
+//! Features that only mlx5 has, and what a ConnectX does on request.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,

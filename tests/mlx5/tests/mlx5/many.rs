@@ -1,5 +1,5 @@
-//! Many queue pairs of one process on one completion queue: neither making one nor taking a
-//! completion depends on how many there are.
+//! Many queue pairs of one process on one completion queue: the cost of creating one, and of
+//! polling a completion, does not depend on their number.
 
 use std::thread::sleep;
 use std::time::{Duration, Instant};
@@ -10,18 +10,18 @@ use uverbs::{
 };
 use verbs_tests::{Registered, open, raw, until};
 
-/// Requests that a queue pair takes at a time.
+/// Number of requests that a queue pair holds at a time.
 const DEPTH: usize = 64;
 
-/// How often each crowd is measured. The best counts, because an emulated processor is interrupted
-/// now and then.
+/// How often each group is measured. The best measurement counts, because an emulated processor is
+/// interrupted occasionally.
 const ROUNDS: usize = 10;
 
-/// How much more the last may cost than the first. What grows with the number of queue pairs would
-/// cost a thousand times more.
+/// How much more the last may cost than the first. A cost proportional to the number of queue pairs
+/// would be a thousand times higher.
 const NOISE: u32 = 5;
 
-/// A queue pair that is its own peer, and how long it took to make, and to connect.
+/// A queue pair connected to itself, and how long it took to create, and to connect.
 fn queue_pair(pd: &ProtectionDomain, cq: &CompletionQueue) -> (QueuePair, Duration, Duration) {
     let since = Instant::now();
     let builder = pd
@@ -37,8 +37,8 @@ fn queue_pair(pd: &ProtectionDomain, cq: &CompletionQueue) -> (QueuePair, Durati
     (qp, made, since.elapsed())
 }
 
-/// Has each of these write its share of a round, and takes all completions once they are there:
-/// time for each of them, or nothing when they came late.
+/// Makes each of these write its share of a round, and polls all completions once they are there:
+/// the time per completion, or `None` if they came late.
 fn round(qps: &mut [QueuePair], cq: &mut CompletionQueue, there: &Registered) -> Option<Duration> {
     let share = (DEPTH / qps.len()).max(1);
     let total = share * qps.len();
@@ -74,14 +74,14 @@ fn round(qps: &mut [QueuePair], cq: &mut CompletionQueue, there: &Registered) ->
     (!late).then_some(each)
 }
 
-/// What nine of ten take longer than.
+/// The 10th percentile.
 fn low(times: &[Duration]) -> Duration {
     let mut times = times.to_vec();
     times.sort_unstable();
     times[times.len() / 10]
 }
 
-/// Makes so many queue pairs, one crowd after the other, and measures what each crowd reports.
+/// Creates this many queue pairs in each group, one group after another, and measures each group.
 fn crowds(crowds: &[usize]) {
     let context = open();
     let (pd, mut cq) = (

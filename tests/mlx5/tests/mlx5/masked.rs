@@ -1,5 +1,4 @@
-//! Atomics that look at some bits. Of the software ConnectX's functions those of InfiniBand have
-//! them.
+//! Masked atomics. Of the software ConnectX's functions, those on InfiniBand support them.
 
 use mlx5_tests::raw as mlx5;
 use uverbs::completion::WcOpcode;
@@ -18,7 +17,7 @@ const ADD: MaskedAtomic = MaskedAtomic::FetchAdd {
     boundary: 0x8000_0000,
 };
 
-/// What an operation leaves of a word, and what it answers.
+/// The value of a word after an operation, and the operation's result.
 struct Case {
     operation: MaskedAtomic,
     before: u64,
@@ -26,19 +25,19 @@ struct Case {
 }
 
 const CASES: [Case; 5] = [
-    // The bits that are compared agree; those that are not swapped stay.
+    // The compared bits are equal; bits outside the swap mask stay.
     Case {
         operation: SWAP,
         before: 0x5555_0000_aaaa_77ff,
         after: 0x5555_0000_1234_77ff,
     },
-    // One of the bits that are compared does not.
+    // One of the compared bits differs.
     Case {
         operation: SWAP,
         before: 0x5555_0000_aaaa_77fe,
         after: 0x5555_0000_aaaa_77fe,
     },
-    // The sum of the lower half runs over, and nothing of it reaches the upper one.
+    // The sum of the lower half overflows, and no carry reaches the upper half.
     Case {
         operation: ADD,
         before: 0x0000_0007_ffff_ffff,

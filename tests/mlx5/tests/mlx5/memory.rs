@@ -1,4 +1,4 @@
-//! Memory on the device, and the region that is nowhere.
+//! Device memory, and the null region.
 
 use mlx5_tests::Model;
 use uverbs::mlx5::{DeviceMemory, NullRegion};
@@ -26,7 +26,7 @@ fn device_memory_is_written_and_read_by_this_side_and_by_peers() {
     let mut pair = Pair::new(QpType::Rc);
     let memory = allocate(&pair.b.context, 8192);
     assert_eq!(memory.length(), 8192);
-    // Beyond a part that is registered, and across the words' sizes.
+    // Beyond a registered part, and with unaligned words.
     let bytes: Vec<u8> = (0..100).collect();
     memory.write(4092, &bytes).unwrap();
     assert_eq!(read(&memory, 4092, 100), bytes);
@@ -52,7 +52,7 @@ fn device_memory_is_written_and_read_by_this_side_and_by_peers() {
     assert!(next(&mut pair.a.cq).is_success());
     assert_eq!(read(&memory, 4096, 4096), here.all());
     assert_eq!(read(&memory, 4092, 4), bytes[..4]);
-    // Local pieces of it: sent from one device memory.
+    // Local scatter/gather entries in it: sent from one device memory.
     let pieces = [region.sge(16, 64).unwrap()];
     let to = Registered::local(&pair.a.pd, 64);
     raw::recv(&mut pair.a.qp, 1, &[to.sge(0, 64)]).unwrap();
@@ -130,7 +130,7 @@ fn what_device_memory_cannot_be_is_refused() {
     let pd = context.alloc_pd().unwrap();
     let error = pd.register_device_memory(&memory, 64, 128, ACCESS);
     assert_eq!(error.unwrap_err().kind(), ErrorKind::InvalidInput);
-    // The software ConnectX has no operations on its memory.
+    // The software ConnectX supports no operations on its memory.
     let error = memory.map_operation(0).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Unsupported, "{error}");
     match memory.query() {
@@ -146,13 +146,13 @@ fn what_goes_nowhere_is_lost_and_zeros_come_from_there() {
     let there = Registered::remote_all(&pair.b.pd, 256);
     there.fill(|at| u8::try_from(at).unwrap());
     let here = Registered::local(&pair.a.pd, 256);
-    // The first 100 bytes of a read are not wanted.
+    // The first 100 bytes of a read are discarded.
     let pieces = [null.sge(100), here.sge(0, 156)];
     let fetch = SendRequest::read(&pieces, there.remote(0)).signaled();
     raw::send(&mut pair.a.qp, &[fetch]).unwrap();
     assert!(next(&mut pair.a.cq).is_success());
     assert_eq!(here.get(0, 156), there.get(100, 156));
-    // Neither is the middle of a message; the rest of the gap is filled with zeros.
+    // So is the middle of a message; the rest of the gap is filled with zeros.
     let pieces = [here.sge(0, 8), null.sge(8), here.sge(8, 8)];
     raw::recv(
         &mut pair.a.qp,

@@ -11,7 +11,7 @@ fn scheduler(context: &Context) -> Scheduler {
     context.mlx5().unwrap().scheduling().unwrap()
 }
 
-/// The manual's own example: two groups, seven to three, the second capped.
+/// The manual's own example: two groups, seven to three, the second with a cap.
 fn groups() -> Tree {
     Tree::new([
         Element::leaf("g1").share(7),
@@ -55,7 +55,7 @@ fn a_step_that_the_device_refuses_leaves_the_tree_as_it_was() {
         Element::leaf("g1").share(1),
         Element::node("n", [Element::leaf("x"), Element::leaf("y")]),
     ]);
-    // Creates, modifies, and destroys of objects, refused at each turn.
+    // Creating, modifying and destroying objects, each refused in turn.
     for (opcode, skip) in [("a00", 0), ("a00", 1), ("a00", 2), ("a01", 0), ("a03", 0)] {
         model.make(&format!("fail 0 {opcode} 1 {skip} 6"));
         let error = applied.apply(&other).unwrap_err();
@@ -146,13 +146,13 @@ fn queue_pairs_of_every_kind_keep_their_leaf() {
         let leaf = applied.leaf("g2").unwrap();
         pair.a.qp.attach_to(&scheduler, requests_of(leaf)).unwrap();
         assert!(leaf.is_used());
-        // The leaf cannot go, and nothing is done.
+        // The leaf cannot be destroyed, and nothing is changed.
         let error = applied.clear().unwrap_err();
         assert!(
             error.step.is_none() && error.error.kind() == ErrorKind::Busy,
             "{error}"
         );
-        // Dropped first, it goes with its last user.
+        // Dropped first, it is destroyed with its last user.
         drop(applied);
         assert_eq!(context.leaked(), 0);
         drop(pair);
@@ -230,7 +230,7 @@ fn rates_are_refused_before_the_kernel_is_asked() {
         (ErrorKind::Unsupported, None),
         "{error}"
     );
-    // What kernels say of InfiniBand differs.
+    // Kernels differ in what they support on InfiniBand.
     if !is_infiniband(&context) {
         assert!(pacing.qp_types.contains(QpType::RawPacket) && pacing.max_rate > 0);
     }

@@ -1,7 +1,7 @@
-//! Rates that the device grants, and what they do to traffic.
+//! Rates that the device grants, and their effect on traffic.
 //!
 //! Raw packets are paced on every kernel, datagrams and unreliable connections where the kernel
-//! passes their rates on; where it does not, they are refused before it is asked.
+//! passes their rates on; elsewhere such rates are refused before the kernel is called.
 
 use std::time::{Duration, Instant};
 
@@ -15,17 +15,17 @@ use uverbs::{
 };
 use verbs_tests::{Pair, Side, drain, open, own_address, raw};
 
-/// Bytes of a message, and messages that are posted at once.
+/// Bytes per message, and number of messages posted at once.
 const SIZE: usize = 512;
 const COUNT: usize = 48;
-/// Kilobits of all of them.
+/// Kilobits in all of them.
 const KILOBITS: u64 = (SIZE * COUNT * 8 / 1000) as u64;
-/// A rate at which they take 196 ms, and one at which they take a tenth.
+/// A rate at which they take 196 ms, and one at which they take a tenth of that.
 const SLOW: u32 = 1000;
 const FAST: u32 = 10_000;
 const QKEY: u32 = 0x1111_1111;
 
-/// The model with its shaper at work; it is off again when this is dropped.
+/// The model with its shaper enabled; dropping this disables it.
 struct Shaped(Model);
 
 impl Shaped {
@@ -35,7 +35,7 @@ impl Shaped {
         Self(model)
     }
 
-    /// Rates in the first function's table.
+    /// Number of rates in the first function's table.
     fn rates(&mut self) -> u32 {
         let census = self.0.ask("census 0");
         let Some((_, rest)) = census.split_once("(\"rate\", ") else {
@@ -51,13 +51,13 @@ impl Drop for Shaped {
     }
 }
 
-/// Something that sends without being answered.
+/// A queue pair that sends without being answered.
 struct Sender {
     qp: QueuePair,
     cq: CompletionQueue,
     address: Option<(AddressHandle, u32)>,
     frame: Vec<u8>,
-    /// What it sends to.
+    /// Its peer.
     _other: Option<Side>,
 }
 
@@ -98,7 +98,8 @@ impl Sender {
         qp.modify(&QpAttr::to(QpState::Init).port(1)).unwrap();
         qp.modify(&QpAttr::to(QpState::ReadyToReceive)).unwrap();
         qp.modify(&QpAttr::to(QpState::ReadyToSend)).unwrap();
-        // From one locally administered address to another that nobody has; an experimental type.
+        // From one locally administered address to another that nobody has; with an experimental
+        // type.
         let mut frame = vec![0; SIZE];
         frame[..14].copy_from_slice(&[2, 0, 0, 0, 9, 9, 2, 0, 0, 0, 9, 8, 0x88, 0xb5]);
         Self {
@@ -137,15 +138,15 @@ impl Sender {
     }
 }
 
-/// The least time that a rate allows for the messages: one goes at once, and the model makes 20 ms
-/// good.
+/// The shortest time that a rate permits for the messages: one goes at once, and the model makes up
+/// for 20 ms.
 fn least(rate: u32) -> Duration {
     let all = Duration::from_millis(KILOBITS * 1000 / u64::from(rate));
     (all * 9 / 10).saturating_sub(Duration::from_millis(25))
 }
 
 /// What is paced here: raw packets need an Ethernet port, and InfiniBand has nothing to pace where
-/// the kernel passes on their rates alone.
+/// the kernel passes only their rates on.
 fn kinds(context: &Context, caps: &PacingCaps) -> Vec<QpType> {
     let is_ethernet = context.query_port(1).unwrap().link_layer == LinkLayer::Ethernet;
     let kinds: Vec<_> = [QpType::RawPacket, QpType::Uc, QpType::Ud]
@@ -172,7 +173,8 @@ fn a_rate_takes_effect_changes_under_traffic_and_ends() {
         let paced = sender.time();
         assert!(paced >= least(SLOW), "{kind}: {paced:?}");
 
-        // Requests of the slow rate are still waiting when it is changed, and go on at the new one.
+        // Requests at the slow rate are still waiting when it is changed, and continue at the new
+        // one.
         let since = Instant::now();
         sender.post(COUNT);
         sender.qp.modify_rate_limit(&RateLimit::kbps(FAST)).unwrap();
@@ -235,7 +237,7 @@ fn rates_beyond_the_device_are_refused_with_what_it_has() {
             .modify_rate_limit(&RateLimit::UNLIMITED.max_burst(1000))
             .unwrap_err();
         assert_eq!(error.kind(), ErrorKind::InvalidInput, "{error}");
-        // What was refused has changed nothing.
+        // The refused call has changed nothing.
         sender.post(1);
         sender.finish(1);
     }

@@ -1,5 +1,4 @@
-//! Firmware commands that fail, at each step of what a program does until its queue pairs are
-//! connected.
+//! Firmware commands that fail, at each step of a program until its queue pairs are connected.
 
 use mlx5_tests::Model;
 use uverbs::discover::netlink::Client;
@@ -7,7 +6,7 @@ use uverbs::mlx5::Doorbells;
 use uverbs::{AccessFlags, ErrorKind, QpType, Result};
 use verbs_tests::{Registered, doorbells, is_infiniband, kernel_may_say, open, options, until};
 
-/// The commands of it: number and name.
+/// The commands involved: opcode and name.
 const COMMANDS: [(&str, &str); 9] = [
     ("a04", "CREATE_UCTX"),
     ("802", "ALLOC_UAR"),
@@ -20,18 +19,19 @@ const COMMANDS: [(&str, &str); 9] = [
     ("504", "RTR2RTS_QP"),
 ];
 
-/// What a shared receive queue is made by, which depends on the function.
+/// The commands that create a shared receive queue, which depend on the function.
 const SHARED: [(&str, &str); 3] = [
     ("700", "CREATE_SRQ"),
     ("705", "CREATE_XRC_SRQ"),
     ("90c", "CREATE_RMP"),
 ];
 
-/// EXCEED_LIM, ENOMEM for the driver; INTERNAL_ERR, EIO.
+/// EXCEED_LIM, which is ENOMEM for the driver; INTERNAL_ERR, which is EIO.
 const EXCEEDED: &str = "8";
 const INTERNAL: &str = "1";
 
-/// Everything from opening the device to a connected pair; the objects are gone when it returns.
+/// Everything from opening the device to a connected pair; the objects are destroyed when it
+/// returns.
 fn everything() -> Result<()> {
     let context = options().open(&verbs_tests::device_name())?;
     let pd = context.alloc_pd()?;
@@ -49,13 +49,13 @@ fn everything() -> Result<()> {
     done.map(drop)
 }
 
-/// What the kernel counts on both devices.
+/// The kernel's object counts on both devices.
 fn counts() -> Vec<Vec<(String, u64)>> {
     let summaries = Client::connect().unwrap().summaries().unwrap();
     summaries.into_iter().map(|device| device.counts).collect()
 }
 
-/// Fails the command after so many others of its kind; `None` once there are not so many.
+/// Fails the command after so many others of its kind; `None` once there are fewer.
 fn fail(model: &mut Model, command: &str, skip: u32, status: &str) -> Option<uverbs::Error> {
     model.make(&format!("fail 0 {command} 1 {skip} {status}"));
     let failed = everything().err();
@@ -85,7 +85,7 @@ fn f10_each_step_fails_with_the_errno_of_its_status_and_leaves_nothing() {
         println!("{name}: {failures} steps");
         steps += failures;
         if failures > 0 {
-            // A broken command is not taken for a device that is gone.
+            // A failed command is not taken for a removed device.
             let error = fail(&mut model, command, 0, INTERNAL).unwrap();
             assert_ne!(error.kind(), ErrorKind::DeviceRemoved, "{name}: {error}");
             assert!(error.errno().is_some(), "{name}: {error}");
@@ -99,7 +99,7 @@ fn f10_each_step_fails_with_the_errno_of_its_status_and_leaves_nothing() {
         if is_infiniband(&open()) { "ib" } else { "roce" }
     );
     // Fixed doorbells come with the context, which is opened without firmware commands if the first
-    // try is refused.
+    // attempt is refused.
     let least = if doorbells() == Doorbells::Fixed {
         11
     } else {

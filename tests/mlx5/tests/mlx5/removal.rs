@@ -1,4 +1,4 @@
-//! A device that fails, and one that is pulled out, while programs use them.
+//! A device that fails, and one that is unplugged, while programs use them.
 
 use std::fs;
 use std::time::{Duration, Instant};
@@ -10,17 +10,17 @@ use verbs_tests::{
     Pair, Registered, device_name, kernel_may_say, open_named, peer_name, raw, requests_fail,
 };
 
-/// The driver looks at the device's health every two seconds.
+/// The driver checks the device's health every two seconds.
 const PATIENCE: Duration = Duration::from_secs(45);
 
-/// Writes until the device says that it is gone; how many writes were completed before.
+/// Writes until the device reports that it is gone; returns how many writes completed before.
 fn write_until_fatal(context: &Context, pair: &mut Pair, there: &Registered, fault: &str) -> u64 {
     let (since, mut done, mut under_way) = (Instant::now(), 0_u64, 0);
     loop {
         let bytes: [&[u8]; 1] = [b"traffic"];
         let request =
             SendRequest::new(Operation::Write(there.remote(0)), Payload::Inline(&bytes)).signaled();
-        // A full queue, or one that failed, is an answer; what comes of it is seen below.
+        // A full queue, or one that failed, is acceptable; the consequences are checked below.
         while under_way < 32 && raw::send(&mut pair.a.qp, &[request]).is_ok() {
             under_way += 1;
         }
@@ -43,7 +43,7 @@ fn write_until_fatal(context: &Context, pair: &mut Pair, there: &Registered, fau
     }
 }
 
-/// Creating anything fails in time, and says why.
+/// Creating anything fails in time, with a reason.
 fn refused(context: &Context) -> Error {
     let since = Instant::now();
     loop {
@@ -52,7 +52,7 @@ fn refused(context: &Context) -> Error {
             .and_then(|pd| context.create_cq(16).map(|cq| (pd, cq)));
         match tried {
             Err(error) => return error,
-            // The driver has told, and not yet shut the door.
+            // The driver has reported it, but does not refuse commands yet.
             Ok(made) => drop(made),
         }
         assert!(since.elapsed() < PATIENCE, "the device works on");
@@ -60,7 +60,7 @@ fn refused(context: &Context) -> Error {
     }
 }
 
-/// Descriptors of this process, and its mappings of devices.
+/// Number of descriptors of this process, and of its device mappings.
 fn held() -> (usize, usize) {
     let maps = fs::read_to_string("/proc/self/maps").unwrap();
     (
@@ -86,11 +86,11 @@ fn ends(name: &str, fault: &str) {
 
     let error = refused(&context);
     assert_eq!(error.kind(), ErrorKind::DeviceRemoved, "{error}");
-    // The data path does not crash: it posts to memory of its own, and nothing comes.
+    // The data path does not crash: it posts to memory of its own, and nothing completes.
     let bytes: [&[u8]; 1] = [b"nobody"];
     let _ = raw::send(&mut pair.a.qp, &[SendRequest::send_inline(&bytes)]);
     while let Ok(Some(_)) = pair.a.cq.poll() {}
-    // Teardown comes to its end, in any order.
+    // Teardown finishes, in any order.
     let since = Instant::now();
     drop(pd);
     drop(cq);

@@ -1,4 +1,4 @@
-//! Small messages that come in their completions.
+//! Small messages that are written into their completions.
 
 use mlx5_tests::raw as mlx5_raw;
 use uverbs::completion::WcFlags;
@@ -10,7 +10,7 @@ use uverbs::{
 };
 use verbs_tests::{Registered, next, open, raw, until};
 
-/// A sender, and a receiver whose small messages come in completions.
+/// A sender, and a receiver whose small messages are written into completions.
 struct Ends {
     pd: ProtectionDomain,
     sender: QueuePair,
@@ -52,7 +52,7 @@ impl Ends {
         }
     }
 
-    /// Sends `length` bytes of the memory and waits for both completions; gives the receiver's.
+    /// Sends `length` bytes of the memory and waits for both completions; returns the receiver's.
     fn send(&mut self, length: u32) -> WorkCompletion {
         let pieces = [self.memory.sge(0, length)];
         let request = SendRequest::send(&pieces).signaled();
@@ -64,8 +64,8 @@ impl Ends {
     }
 }
 
-/// The region has other addresses than the memory that its requests name: so what the device wrote
-/// stands here, what was copied there.
+/// The region has other addresses than the memory that its requests name, so this shows what the
+/// device wrote here, and what was copied there.
 #[test]
 fn the_device_writes_long_messages_and_whoever_polls_the_short_ones() {
     let context = open();

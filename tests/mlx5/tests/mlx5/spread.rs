@@ -1,4 +1,4 @@
-//! Work queues, and queue pairs that spread frames over them.
+//! Work queues, and queue pairs that distribute frames over them.
 
 use std::net::Ipv4Addr;
 
@@ -26,7 +26,7 @@ fn hash() -> Hash {
     }
 }
 
-/// Four queues of one completion queue, a table, and the queue pair that spreads over it.
+/// Four queues with one completion queue, a table, and the queue pair that distributes over it.
 struct Spread {
     qp: RssQueuePair,
     table: IndirectionTable,
@@ -139,7 +139,7 @@ fn roce_flows_are_spread_and_each_stays_in_its_queue() {
         used.iter().filter(|count| **count > 0).count() > 1,
         "{used:?}"
     );
-    // Another port of UDP is somebody else's.
+    // Another UDP port is not matched.
     let mut strange = datagram(to, a.mac, 1);
     strange[37] ^= 1;
     send(&mut a, &strange);
@@ -170,8 +170,8 @@ fn roce_a_queue_in_error_flushes_and_starts_anew() {
     queue
         .modify(WorkQueueState::Reset, WorkQueueState::Ready)
         .unwrap();
-    // Whether the device flushed or the reset threw them away, nothing of the old life is left to
-    // block the new one.
+    // Whether the device flushed them or the reset discarded them, nothing of the old incarnation
+    // is left to block the new one.
     nothing(&mut s.cq);
     mlx5::recv_work(&mut s.queues[1], 7, &[memory.sge(0, 128)]).unwrap();
 }

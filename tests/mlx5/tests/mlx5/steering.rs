@@ -1,5 +1,5 @@
-//! Steering by match words, and methods whose devices are rare: what is done, and what is refused
-//! how.
+//! Steering by match parameters, and methods that few devices support: what succeeds, and how the
+//! rest is refused.
 
 use std::fs::File;
 use std::os::fd::AsFd;
@@ -93,7 +93,7 @@ fn roce_a_matcher_leads_frames_to_a_queue_pair() {
     assert_eq!(counted(&tally).0, 4);
     tally.destroy().unwrap();
 
-    // What comes first in rank is asked first.
+    // Matchers are applied in the order of their priority.
     let second = MatcherInit {
         kind: MatchKind::Normal { priority: 1 },
         ..MatcherInit::new(&mask)
@@ -129,7 +129,7 @@ fn roce_matchers_stay_while_rules_need_them() {
     let (matcher, error) = (*refused.handle.unwrap(), refused.error);
     assert_eq!(error.kind(), ErrorKind::Busy, "{error}");
     let miss = matcher.create_flow(FlowTarget::DefaultMiss, &rule);
-    // The rule goes with its queue pair, the matcher after both.
+    // The rule is destroyed with its queue pair, the matcher after both.
     drop(matcher);
     a.qp.destroy().unwrap();
     drop(miss);
@@ -176,7 +176,7 @@ fn roce_what_steering_cannot_do_is_told() {
     let mut connected = Pair::new(QpType::Rc);
     let error = connected.a.qp.steer(&matcher, &rule).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::InvalidInput, "{error}");
-    // The model changes no headers and has no tunnels.
+    // The model neither modifies headers nor supports tunnels.
     let change = HeaderChange::Add {
         field: HeaderField::IP_TTL,
         value: u32::MAX,
@@ -193,7 +193,7 @@ fn roce_what_steering_cannot_do_is_told() {
         .create_steering_anchor(TableKind::NicReceive, 0)
         .unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Unsupported, "{error}");
-    // None of it spoilt what there is.
+    // None of these affected what exists.
     a.qp.steer(&matcher, &rule).unwrap();
 }
 
@@ -232,7 +232,7 @@ fn mlx5_what_only_other_devices_have_is_told() {
         ),
         "{error}"
     );
-    // Where the kernel lacks the attribute, it still has the method.
+    // A kernel may lack the attribute and still have the method.
     let error = pd.register_dmabuf(&range, access).unwrap_err();
     assert_ne!(error.errno(), Some(Errno::PROTONOSUPPORT), "{error}");
 }

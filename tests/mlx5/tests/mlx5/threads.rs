@@ -1,4 +1,4 @@
-//! Thread domains: a page of registers for queue pairs of one thread.
+//! Thread domains: a UAR page for the queue pairs of one thread.
 
 use mlx5_tests::Model;
 use uverbs::mlx5::{Doorbells, ThreadDomain};
@@ -32,7 +32,8 @@ fn pair(context: &Context, thread: &ThreadDomain) -> Pair {
     }
 }
 
-/// A message each way by every way of ringing: a single request, which is copied, and two at once.
+/// Sends a message in each direction with every kind of doorbell: a single request, which is
+/// copied, and two at once.
 fn talk(pair: &mut Pair) {
     let memory = Registered::local(&pair.pd, 4096);
     memory.fill(|at| u8::try_from(at % 251).unwrap());
@@ -86,11 +87,11 @@ fn threads_may_use_one_thread_domain_at_once() {
 #[test]
 fn a_thread_domain_has_one_page_and_gives_it_back() {
     let mut model = Model::open();
-    // Beside fixed doorbells, the kernel keeps such pages until the context is closed.
+    // With fixed doorbells, the kernel keeps such pages until the context is closed.
     let options = options().doorbells_of_mlx5(Doorbells::AsNeeded);
     let context = options.open(&device_name()).unwrap();
     let adapter = context.mlx5().unwrap();
-    // The first leaves the page that completion queues are armed by.
+    // The first leaves the page by which completion queues are armed.
     drop(context.create_cq(4).unwrap());
     let census = model.ask("census 0");
     let thread = adapter.alloc_thread_domain().unwrap();
@@ -103,7 +104,7 @@ fn a_thread_domain_has_one_page_and_gives_it_back() {
     assert_eq!(error.kind(), ErrorKind::Busy, "{error}");
     let cq = context.create_cq(4).unwrap();
     let qp = own.queue_pair(QpType::Rc, &cq, &cq).build().unwrap();
-    // The domain underneath stays as long as what was made of it.
+    // The domain underneath stays as long as what was created from it.
     let error = pd.dealloc().unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Busy, "{error}");
     drop(own);

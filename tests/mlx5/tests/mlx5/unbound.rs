@@ -1,4 +1,4 @@
-//! The driver lets go of a device that is in use, and comes back.
+//! The driver is unbound from a device that is in use, and bound again.
 
 use std::fs;
 use std::path::PathBuf;
@@ -15,7 +15,7 @@ use verbs_tests::{device_name, kernel_may_say, open, until};
 
 const DRIVER: &str = "/sys/bus/pci/drivers/mlx5_core";
 
-/// Within this every wait has to end once the device is gone. Emulated processors are slow.
+/// Time within which every wait has to end once the device is gone. Emulated processors are slow.
 const SOON: Duration = Duration::from_secs(10);
 
 /// The PCI address of the device under test.
@@ -35,7 +35,7 @@ struct Load {
     qp: QueuePair,
     cq: CompletionQueue,
     pd: ProtectionDomain,
-    /// What is not posted: the queue would not take it.
+    /// Buffers that are not posted: the queue would not accept them.
     idle: Vec<Buffer>,
 }
 
@@ -76,8 +76,8 @@ impl Load {
         }
     }
 
-    /// Takes some completions and posts their buffers again; says how many came. There is always
-    /// one more.
+    /// Takes some completions and posts their buffers again; returns how many there were. There is
+    /// always another one.
     fn turn(&mut self) -> usize {
         let mut done = 0;
         while done < 64
@@ -98,7 +98,7 @@ impl Load {
 fn f01_the_driver_lets_go_under_load() {
     uses_the_machine_up();
     kernel_may_say("mlx5");
-    // The kernel destroys queues, keys and contexts that are at work, and takes the doorbells away
+    // The kernel destroys queues, keys and contexts that are in use, and removes the doorbells
     // afterwards.
     model_may_report("memory key");
     model_may_report("doorbell");
@@ -138,7 +138,7 @@ fn f01_the_driver_lets_go_under_load() {
             turns += 1;
             assert!(since.elapsed() < 3 * SOON, "nobody says that it is gone");
         }
-        // What is done now finds a page of zeros where the doorbell was.
+        // Doorbells now go to a page of zeros in place of the register.
         for _ in 0..1000 {
             load.turn();
         }
@@ -172,8 +172,8 @@ fn f01_the_driver_lets_go_under_load() {
     assert_eq!(context.leaked(), 0);
 }
 
-/// As after an upgrade of the driver: the old handles are of no use, new ones are as good as ever.
-/// What the firmware lost meanwhile is told by the new ones.
+/// As after an upgrade of the driver: the old handles are useless, new ones work as before. What
+/// the firmware lost meanwhile is reported by the new ones.
 #[test]
 fn ib_f04_the_driver_comes_back() {
     uses_the_machine_up();

@@ -1,4 +1,4 @@
-//! What the caller has to promise something for.
+//! Calls for which the caller has to guarantee something.
 //!
 //! # Safety
 //!
@@ -15,7 +15,7 @@ pub(super) fn create(devx: &Devx, command: &Mailbox, parents: Vec<Parent>) -> Re
     unsafe { devx.create(command, 16, parents) }
 }
 
-/// Registers addresses at which there is nothing.
+/// Registers addresses where nothing is mapped.
 pub(super) fn register(devx: &Devx, address: u64, length: u64) -> Result<Umem> {
     let init = UmemInit {
         memory: UmemMemory::Process { address, length },

@@ -1,4 +1,4 @@
-//! Messages that the network loses, repeats, or leaves without an answer.
+//! Messages that the network loses, duplicates, or leaves unacknowledged.
 
 use mlx5_tests::Model;
 use uverbs::time::{AckTimeout, RetryCount};

@@ -13,7 +13,7 @@ use verbs_tests::{
     Registered, device_name, next, nothing, open, open_named, options, peer_name, raw,
 };
 
-/// Requests of a shared queue.
+/// Number of requests in a shared queue.
 const SIZE: u32 = 16;
 
 /// An initiator on one device, and a target with two shared queues on another.
@@ -80,8 +80,8 @@ fn messages_go_to_the_shared_queue_that_the_sender_names() {
         Registered::local(&c.peer_pd, 8192),
     );
     from.fill(|at| u8::try_from(at % 241).unwrap());
-    // Two rounds, so that places of the queues are used again; each queue's requests have ids of
-    // their own.
+    // Two rounds, so that slots of the queues are reused; each queue's requests have ids of their
+    // own.
     for round in 0..40_u64 {
         let at = usize::try_from(round % 2).unwrap();
         let offset = round % 32 * 128;
@@ -189,7 +189,7 @@ fn what_is_of_another_context_is_refused() {
     assert_eq!(error.kind(), ErrorKind::InvalidInput, "{error}");
     let error = domain.target(&pd, &cq).build().unwrap_err();
     assert_eq!(error.kind(), ErrorKind::InvalidInput, "{error}");
-    // A target without a domain, by the verb that has no place for one.
+    // A target without a domain, by the command that has no field for one.
     let (pd, cq) = (context.alloc_pd().unwrap(), context.create_cq(4).unwrap());
     let error = pd
         .queue_pair(QpType::XrcTarget, &cq, &cq)
@@ -257,7 +257,7 @@ fn a_receiver_is_opened_by_its_number_and_outlives_its_creator() {
     assert_eq!(opened.query().unwrap().state, target.state());
     assert_eq!(opened.state(), target.state());
 
-    // Its creator goes, and all that it had.
+    // Its creator is closed, with everything that it had.
     drop((target, cq, pd, domain_of_two, two));
     let bytes: [&[u8]; 1] = [b"still there"];
     let memory = Registered::local(&own_pd, 64);

@@ -1,5 +1,5 @@
-//! From nothing to a queue pair that is connected with itself, in a program that the C library
-//! starts without what Rust's runtime does before `main` (a handler for stack overflows, mostly).
+//! From the start to a queue pair connected to itself, in a program that the C library starts
+//! without what Rust's runtime does before `main` (mostly a handler for stack overflows).
 //!
 //! `sched_yield` marks the moment when the queue pair is ready to send.
 //!

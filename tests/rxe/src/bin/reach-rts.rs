@@ -1,6 +1,6 @@
-//! From nothing to a queue pair that is connected with itself, and says so; with `traffic` it then
-//! sends to itself until it is killed. Its system calls are counted, and it is killed at each of
-//! them.
+//! From the start to a queue pair connected to itself, which is then printed; with `traffic` it
+//! then sends to itself until it is killed. Its system calls are counted, and it is killed at each
+//! of them.
 //!
 //! `sched_yield` marks the start of `main` and the moment when the queue pair is ready to send.
 
@@ -45,7 +45,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         } else {
             qp.send(buffer, 4096, 1)?;
         }
-        // Objects come and go meanwhile, so that a kill finds them in the making.
+        // Objects are created and destroyed meanwhile, so that a kill interrupts their creation.
         round += 1;
         if round.is_multiple_of(64) {
             let _short_lived = (

@@ -16,10 +16,10 @@ use crate::support::looped::Looped;
 /// The interface of the device under test, and the other end of its wire.
 const INTERFACES: [&str; 2] = ["v0", "v1"];
 
-/// How long a context is listened to when its device is deleted.
+/// How long to wait for events of a context when its device is deleted.
 const SOON: Duration = Duration::from_secs(1);
 
-/// Puts the interface up again, however the test ends.
+/// Brings the interface up again, however the test ends.
 struct Up;
 
 impl Drop for Up {
@@ -28,8 +28,8 @@ impl Drop for Up {
     }
 }
 
-/// Traffic is under way when the interface goes down: every request finishes, an event tells, and
-/// once the interface is up again new queue pairs work.
+/// Traffic is under way when the interface goes down: every request finishes, an event reports it,
+/// and once the interface is up again new queue pairs work.
 #[test]
 fn f03_an_interface_that_goes_down_and_up() {
     excuse(FAILED_REQUEST);
@@ -71,7 +71,7 @@ fn f03_an_interface_that_goes_down_and_up() {
             context.query_port(1).expect("the port").state,
             PortState::Active
         );
-        // What is posted on a dead queue pair is refused or finishes; its memory comes back.
+        // What is posted on a dead queue pair is refused or finishes; its memory is returned.
         let left = looped.qp.receives_posted();
         let memory = looped.qp.destroy().expect("destroyed");
         assert!(memory.len() <= left);
@@ -92,8 +92,8 @@ fn f03_an_interface_that_goes_down_and_up() {
     assert_eq!(context.leaked(), 0);
 }
 
-/// Deleting a device waits, on kernels whose rxe cannot let go of its users, until they closed it.
-/// They go on meanwhile and are not held up; nobody can open it any more.
+/// On kernels whose rxe cannot disassociate its users, deleting a device waits until they have
+/// closed it. They continue meanwhile without being blocked; the device cannot be opened any more.
 #[test]
 fn f02_a_device_that_is_deleted_under_an_open_context() {
     let mut client = Client::connect().expect("netlink");
@@ -127,12 +127,12 @@ fn f02_a_device_that_is_deleted_under_an_open_context() {
             );
             Some(())
         });
-        // A kernel whose rxe lets go of its users tells them soon; others never do.
+        // A kernel whose rxe disassociates its users notifies them soon; others never do.
         let event = queue_event(&context, Some(SOON));
         println!("FIGURE: the open context was told {event:?}");
         if let Some(event) = event {
             assert_eq!(event.event, AsyncEventType::DeviceFatal);
-            // The event comes first, its objects go after it.
+            // The event comes first, its objects are destroyed after it.
             let error = until("the device is gone", || context.alloc_pd().err());
             assert_eq!(error.kind(), ErrorKind::DeviceRemoved, "{error}");
             let gone = context.async_event(None).expect_err("no event can come");

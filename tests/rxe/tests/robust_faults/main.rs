@@ -1,4 +1,4 @@
-//! What goes wrong outside of the program: queues that overrun, peers and links that go away.
+//! Faults outside of the program: queues that overrun, peers and links that disappear.
 #![allow(
     clippy::expect_used,
     clippy::panic,

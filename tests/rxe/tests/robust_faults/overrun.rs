@@ -1,4 +1,4 @@
-//! A completion queue that is too small. rxe loses completions and goes on; no memory is lost or
+//! A completion queue that is too small. rxe loses completions and continues; no memory is lost or
 //! freed early.
 
 use std::time::Duration;
@@ -12,7 +12,7 @@ use crate::support::looped::Looped;
 use crate::support::memory::Memory;
 use crate::support::objects::Objects;
 
-/// Requests of each kind.
+/// Number of requests of each kind.
 const POSTED: usize = 40;
 
 #[test]
@@ -42,7 +42,7 @@ fn f23_an_overrun_loses_completions_and_no_memory() {
         qp.post(Work::send().memory((buffer, 64))).expect("posted");
     }
 
-    // The events come as fast as completions are lost; all of them are about the queue.
+    // The events come as fast as completions are lost; all of them are for this queue.
     let mut events = 0_usize;
     while let Some(event) = context
         .async_event(Some(Duration::from_millis(500)))
@@ -67,7 +67,7 @@ fn f23_an_overrun_loses_completions_and_no_memory() {
     assert!(finished.len() < 2 * POSTED, "nothing was lost");
     assert_eq!(owned, 2 * POSTED - finished.len(), "a buffer is nobody's");
 
-    // What is still owned is registered and mapped: the destroy gives it back.
+    // What is still owned is registered and mapped: the destroy returns it.
     let pinned = Memory::now().pinned;
     let memory = qp.destroy().expect("destroyed");
     assert_eq!(memory.len(), owned, "the destroy returns what was lost");
@@ -100,7 +100,7 @@ fn f23_an_overrun_loses_completions_and_no_memory() {
     before.return_in_time();
 }
 
-/// Nobody reads the events: neither the destroy nor the end of the context waits for that.
+/// The events are never read: neither the destroy nor the end of the context waits for that.
 #[test]
 fn f23_a_storm_that_nobody_watches() {
     excuse("queue full");

@@ -1,4 +1,4 @@
-//! A peer that is not there, or goes away.
+//! A peer that does not exist, or disappears.
 
 use uverbs::owned::{Finished, QueuePair, Work};
 use uverbs::time::{AckTimeout, RetryCount, RnrRetry, RnrTimer};
@@ -25,7 +25,7 @@ fn ends() -> Ends {
         context.create_cq(64).expect("a queue"),
     );
     let build = |cq| {
-        // 4 ms until it is sent again, once.
+        // 4 ms until it is retransmitted, once.
         let builder = pd
             .queue_pair(QpType::Rc, cq, cq)
             .timeout(AckTimeout::code(10).expect("legal"))
@@ -51,7 +51,7 @@ fn finish(qp: &mut QueuePair, cq: &mut CompletionQueue, count: usize) -> Vec<Fin
     (0..count).map(|_| next()).collect()
 }
 
-/// The first request runs out of tries; all behind it are flushed, in their order.
+/// The first request exhausts its retries; all requests behind it are flushed, in order.
 #[test]
 fn f28_an_unreachable_peer() {
     excuse(FAILED_REQUEST);
@@ -92,7 +92,7 @@ fn f28_an_unreachable_peer() {
     before.return_in_time();
 }
 
-/// The peer is destroyed while messages are under way: what was posted finishes, one way or the
+/// The peer is destroyed while messages are under way: what was posted finishes in one way or the
 /// other.
 #[test]
 fn f25_a_peer_that_is_destroyed_during_traffic() {
@@ -152,7 +152,7 @@ fn ends_of_nobody(pd: &ProtectionDomain, cq: &CompletionQueue) -> QueuePair {
     )
 }
 
-/// The receiver has no buffer, for ever: the sender gives up after so many tries.
+/// The receiver permanently has no buffer: the sender gives up after so many retries.
 #[test]
 fn f28_a_peer_that_never_receives() {
     excuse(FAILED_REQUEST);

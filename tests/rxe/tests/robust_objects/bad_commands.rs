@@ -1,9 +1,9 @@
-//! Every call of contexts, domains, memory and paths with arguments that are wrong.
+//! Every call on contexts, domains, memory and paths with invalid arguments.
 //!
 //! # Safety
 //!
-//! What is registered here is memory of the test that lives longer than the region, or nothing at
-//! all, which the kernel must find out.
+//! What is registered here is memory of the test that outlives the region, or nothing at all, which
+//! the kernel must detect.
 #![allow(clippy::too_many_lines, reason = "a list of cases is as long as it is")]
 #![allow(unsafe_code, reason = "registers memory that is not there")]
 
@@ -141,9 +141,9 @@ fn f21_buffers_and_exposed_memory() {
         let call = format!("expose with access bit {bit} ({access})");
         let result = pd.expose(64, access);
         match bit {
-            // Whether memory is persistent is known to the kernel alone, which tells its log.
+            // Only the kernel knows whether memory is persistent; it logs a complaint.
             8 | 9 => refusals.forgive(),
-            // The bits that a kernel may not know and shall not mind.
+            // Bits that a kernel may not know and has to ignore.
             20.. => refusals.any(&call, result),
             _ if known.contains(access) => {
                 let works = result.is_ok();
@@ -262,7 +262,7 @@ fn f21_registrations() {
     } else {
         println!("the device pages on demand");
     }
-    // What only the kernel can find out, and rxe since 6.4 tells its log.
+    // Only the kernel can detect this, and rxe since 6.4 logs it.
     let hole: *mut u8 = without_provenance_mut(1 << 46);
     for (call, address, length) in [
         ("memory that is not mapped", hole, 4096),

@@ -1,4 +1,4 @@
-//! Every call that makes, changes and ends queues with arguments that are wrong.
+//! Every call that creates, modifies and destroys queues, with invalid arguments.
 #![allow(clippy::too_many_lines, reason = "a list of cases is as long as it is")]
 
 use std::time::Duration;
@@ -72,7 +72,7 @@ fn f21_completion_queues() {
             .event(Some(Duration::ZERO))
             .is_ok_and(|event| event.is_none()),
     );
-    // Two entries wait; there is no room for them in a queue of one.
+    // Two entries are waiting; a queue of one has no room for them.
     for _ in 0..2 {
         looped.qp.recv_empty(0).expect("posted");
         looped.qp.post(uverbs::owned::Work::send()).expect("posted");

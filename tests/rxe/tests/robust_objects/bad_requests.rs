@@ -1,4 +1,4 @@
-//! Every kind of work request that is wrong: refused before the ring is touched.
+//! Every kind of invalid work request: refused before the ring is written.
 //!
 //! # Safety
 //!
@@ -199,7 +199,7 @@ fn f21_raw_sends() {
     before.same_now();
 }
 
-/// As many requests as it was made for, and no more; the refused one leaves no trace.
+/// As many requests as the queue was created for, and no more; the refused one leaves no trace.
 #[test]
 fn f22_full_queues() {
     let mut pair = Pair::with(QpType::Rc, |builder| builder.max_send_wr(8).max_recv_wr(8));
@@ -255,7 +255,7 @@ fn f22_full_queues() {
     assert!(sent >= u64::from(caps), "{sent} fit");
 }
 
-/// States that take no requests, and queues of other kinds.
+/// States that accept no requests, and queues of other types.
 #[test]
 fn wrong_states_and_queues() {
     let mut log = KernelLog::from_now();
@@ -285,7 +285,7 @@ fn wrong_states_and_queues() {
         .expect_err("reset has a call of its own");
     assert_eq!(state.kind(), uverbs::ErrorKind::InvalidInput);
 
-    // Memory of another domain, and ranges that are outside.
+    // Memory of another domain, and ranges outside the region.
     let other = looped.context.alloc_pd().expect("a domain");
     let [strange] = other.buffers::<1>(64).expect("a buffer");
     let refused = looped
@@ -359,7 +359,7 @@ fn wrong_states_and_queues() {
     );
     looped.buffers.push(own);
 
-    // A queue pair with a shared queue has no receives of its own.
+    // A queue pair with a shared queue accepts no receives of its own.
     let srq = pd.create_srq(4, 1).expect("a shared queue");
     let prepared = pd
         .queue_pair(QpType::Rc, &looped.cq, &looped.cq)
@@ -375,7 +375,7 @@ fn wrong_states_and_queues() {
     log.silent("requests that were refused");
 }
 
-/// What the device alone can find out ends the request with a status, and nothing else.
+/// What only the device can detect ends the request with an error status, and has no other effect.
 #[test]
 fn f21_keys_that_are_wrong() {
     excuse(FAILED_REQUEST);
@@ -461,7 +461,7 @@ fn f21_keys_that_are_wrong() {
     }
     drop((strange, strange_context));
     before.same_now();
-    // rxe tells of requests that failed, since 6.4.
+    // rxe logs requests that failed, since 6.4.
     let lines = log.lines();
     assert!(
         lines

@@ -1,4 +1,4 @@
-//! Every change of a queue pair's state with arguments that are wrong.
+//! Every state transition of a queue pair with invalid arguments.
 #![allow(clippy::too_many_lines, reason = "a list of cases is as long as it is")]
 
 use uverbs::ErrorKind::{
@@ -146,7 +146,7 @@ const STATES: [QpState; 7] = [
     QpState::Error,
 ];
 
-/// From every state to every state, with nothing of what that needs, and with everything at once.
+/// From every state to every state, without any of the required attributes, and with all of them.
 #[test]
 fn modifications() {
     let context = verbs_tests::open();
@@ -196,7 +196,7 @@ fn modifications() {
     refusals.end();
 }
 
-/// A queue pair in a state that a user can put it into.
+/// A queue pair in a state that users can bring it to.
 fn in_state(
     context: &uverbs::Context,
     kind: QpType,
@@ -243,7 +243,7 @@ fn in_state(
     Some((pd, cq, qp))
 }
 
-/// One attribute after the other, each of which is impossible.
+/// One attribute after another, each of them invalid.
 #[test]
 fn attributes() {
     let context = verbs_tests::open();
@@ -302,7 +302,7 @@ fn attributes() {
         drop((qp, cq, pd));
         refusals.forgive();
     }
-    // rxe accepts every place in its table of one key.
+    // rxe accepts every index in its table of one key.
     for index in [9, u16::MAX] {
         let (pd, cq, mut qp) =
             in_state(&context, QpType::Rc, QpState::Reset).expect("a state of its own");
@@ -314,7 +314,7 @@ fn attributes() {
         drop((qp, cq, pd));
         refusals.forgive();
     }
-    // Multicast groups are for datagrams, and must be multicast.
+    // Multicast groups are for datagrams, and their addresses must be multicast.
     let group: Gid = "ff0e::ffff:e000:1".parse().expect("a group");
     for (call, kind, group) in [
         ("a connection's group", QpType::Rc, group),

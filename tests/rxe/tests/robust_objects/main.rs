@@ -1,4 +1,4 @@
-//! Objects in great number, by many threads, and with every argument wrong.
+//! Objects in large numbers, from many threads, and with every argument invalid.
 #![allow(
     clippy::expect_used,
     clippy::panic,

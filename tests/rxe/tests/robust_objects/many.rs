@@ -1,4 +1,4 @@
-//! Thousands of objects: nothing is left, memory stays flat, and so does the cost of each.
+//! Thousands of objects: nothing is left, memory use stays flat, and so does the cost of each.
 
 use std::time::{Duration, Instant};
 
@@ -8,17 +8,17 @@ use crate::support::kernel_log::KernelLog;
 use crate::support::memory::Memory;
 use crate::support::objects::Objects;
 
-/// How much slower the last objects may be than the first: what an emulated processor is off by.
+/// How much slower the last objects may be than the first: the variation of an emulated processor.
 const NOISE: u32 = 2;
 
-/// How many tenths more a machine may take to find its pace again. Objects that cost more the more
-/// there were do not get cheaper.
+/// Additional tenths in which a machine may recover its speed. Objects whose cost grew with their
+/// number do not get cheaper.
 const PATIENCE: usize = 30;
 
-/// Bytes that the allocator may have taken between the first tenth and the last.
+/// Number of bytes that the allocator may have taken between the first tenth and the last.
 const SLACK: u64 = 256 << 10;
 
-/// Makes ten times `number` objects, `number` at a time, and destroys them.
+/// Creates ten times `number` objects, `number` at a time, and destroys them.
 fn ten_times<T>(what: &str, number: usize, mut make: impl FnMut() -> T) {
     let before = Objects::now();
     let mut log = KernelLog::from_now();
@@ -40,7 +40,7 @@ fn ten_times<T>(what: &str, number: usize, mut make: impl FnMut() -> T) {
         (median(starts), median(ends), Memory::now())
     };
     let mut all: Vec<_> = (0..10).map(|_| tenth()).collect();
-    // The best of three, because an emulated processor is interrupted now and then.
+    // The best of three, because an emulated processor is interrupted occasionally.
     let best = |tenths: &[(Duration, Duration, Memory)]| {
         let starts = tenths.iter().map(|tenth| tenth.0).min();
         let ends = tenths.iter().map(|tenth| tenth.1).min();
@@ -112,8 +112,8 @@ fn a_thousand_queue_pairs() {
     ten_times("queue pairs", 100, || {
         builder.build().expect("a queue pair")
     });
-    // Connecting one waits for a worker of the kernel that resolves the path, on whichever
-    // processor that is run next: its time is told, not judged.
+    // Connecting one waits for a kernel worker that resolves the path, on whichever processor that
+    // runs next: its time is reported, not checked.
     let before = Objects::now();
     let mut handshakes = Vec::new();
     for _ in 0..10 {

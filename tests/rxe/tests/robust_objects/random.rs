@@ -1,4 +1,4 @@
-//! Calls in random order on objects in random states: typed errors, no panic, nothing left.
+//! Random calls on objects in random states: typed errors, no panic, nothing left.
 
 use std::time::{Duration, Instant};
 
@@ -11,10 +11,10 @@ use crate::support::kernel_log::{FAILED_REQUEST, excuse};
 use crate::support::memory::{Memory, descriptors};
 use crate::support::objects::Objects;
 
-/// How long calls are made up.
+/// How long random calls are made.
 const DURATION: Duration = Duration::from_secs(8);
 
-/// SplitMix64: a seed tells the whole run.
+/// SplitMix64: the seed determines the whole run.
 struct Random(u64);
 
 impl Random {
@@ -39,7 +39,7 @@ impl Random {
 
 const KINDS: [QpType; 4] = [QpType::Rc, QpType::Uc, QpType::Ud, QpType::RawPacket];
 
-/// What a run has made so far.
+/// The objects created so far in a run.
 #[derive(Default)]
 struct World {
     pds: Vec<ProtectionDomain>,
@@ -128,7 +128,7 @@ impl World {
                 let Some(at) = pick(self.cqs.len(), random) else {
                     return;
                 };
-                // Never below what may wait: only the kernel knows, and says so to its log.
+                // Never below what may be pending: only the kernel knows that, and logs it.
                 let done = self.cqs[at].resize(random.size().max(64));
                 self.made(done);
             }
@@ -263,7 +263,7 @@ impl World {
 #[test]
 fn calls_in_any_order() {
     // Requests fail and queues overrun here, and a queue pair whose request failed is in another
-    // state than the library has seen.
+    // state than the library knows.
     excuse(FAILED_REQUEST);
     excuse("queue full");
     excuse("rxe_modify_qp: returned err = -22");

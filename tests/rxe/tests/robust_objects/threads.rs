@@ -1,4 +1,4 @@
-//! Queues travel between threads, and many threads share a context.
+//! Queues move between threads, and many threads share a context.
 
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -28,7 +28,8 @@ fn f27_queues_move_to_other_threads() {
         .expect("a queue pair");
     let endpoint = prepared.endpoint();
     let qp = owned::QueuePair::new(prepared.handshake(endpoint).expect("connected"));
-    // Each made here and used elsewhere; at last all of them are dropped in yet another thread.
+    // Each is created here and used elsewhere; finally all of them are dropped in yet another
+    // thread.
     let srq = std::thread::spawn(move || {
         for buffer in pd.buffer_list(8, 64).expect("buffers") {
             srq.recv(buffer, 5).expect("posted");
@@ -95,8 +96,8 @@ fn f27_many_threads_make_and_destroy_on_one_context() {
     log.silent("many threads");
 }
 
-/// Threads read events while the objects of these events are destroyed. None hangs, nothing waits
-/// for them.
+/// Threads read events while the objects of these events are destroyed. None hangs, and nothing
+/// waits for them.
 #[test]
 fn f29_readers_of_events_and_the_end_of_their_objects() {
     let before = Objects::now();
@@ -147,7 +148,7 @@ fn f29_readers_of_events_and_the_end_of_their_objects() {
             for buffer in pd.buffer_list(2, 64).expect("buffers") {
                 shared.recv(buffer, 0).expect("posted");
             }
-            // The event comes in this very moment, or after the objects are gone.
+            // The event arrives at this very moment, or after the objects are gone.
             qp.post(Work::send()).expect("posted");
             if round % 2 == 0 {
                 std::thread::sleep(Duration::from_millis(2));
@@ -165,7 +166,7 @@ fn f29_readers_of_events_and_the_end_of_their_objects() {
     before.same_now();
 }
 
-/// A wait ends in time although another thread takes every event away.
+/// A wait ends in time although another thread reads every event.
 #[test]
 fn f27_a_wait_ends_in_time_although_others_take_the_events() {
     let context = verbs_tests::open();
@@ -209,7 +210,7 @@ fn f27_a_wait_ends_in_time_although_others_take_the_events() {
         let since = Instant::now();
         while !waiter.is_finished() && since.elapsed() < limit + 2 * LATE {
             cq.request_notification(Notify::Any).expect("asked for");
-            // Without a receive the send waits; an empty write needs none.
+            // Without a receive the send waits; an empty write does not need one.
             qp.recv_empty(0).expect("posted");
             qp.post(Work::send()).expect("posted");
             let mut done = 0;
@@ -225,7 +226,7 @@ fn f27_a_wait_ends_in_time_although_others_take_the_events() {
     });
 }
 
-/// A reader without a time limit is woken by the event of another thread's doing.
+/// A reader without a timeout is woken by an event that another thread causes.
 #[test]
 fn f29_a_reader_without_a_limit_is_woken() {
     let looped = Looped::new();

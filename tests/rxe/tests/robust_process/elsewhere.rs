@@ -10,7 +10,7 @@ use crate::support::child::in_child;
 use crate::support::looped::Looped;
 use crate::support::objects::Objects;
 
-/// Puts nothing where `/sys` was.
+/// Mounts an empty file system over `/sys`.
 fn hide_sysfs() {
     unshare(CloneFlags::CLONE_NEWNS).expect("a mount namespace");
     let private = MsFlags::MS_REC | MsFlags::MS_PRIVATE;
@@ -20,7 +20,7 @@ fn hide_sysfs() {
     assert!(fs::read_dir("/sys").expect("the folder").next().is_none());
 }
 
-/// The device is found, opened and used.
+/// Checks that the device is found, opened and used.
 fn is_usable() {
     let name = verbs_tests::device_name();
     let info = find(&name, &uverbs::discover::Options::default()).expect("it is found");
@@ -53,7 +53,7 @@ fn f17_in_another_user_namespace() {
     let before = Objects::now();
     in_child(|| {
         unshare(CloneFlags::CLONE_NEWUSER).expect("a user namespace");
-        // What root of a container is to the kernel.
+        // How the kernel sees root of a container.
         fs::write("/proc/self/uid_map", "0 0 1").expect("a user");
         is_usable();
     });

@@ -1,4 +1,4 @@
-//! A process that forks with handles in its hands.
+//! A process that forks while it holds handles.
 
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ use crate::support::looped::Looped;
 use crate::support::objects::Objects;
 use crate::support::rings;
 
-/// Runs `part` in a child, where it owns what the parent goes on to use.
+/// Runs `part` in a child, where it owns what the parent continues to use.
 fn in_child_with<T>(handles: T, part: impl FnOnce(T)) -> T {
     let mut handles = Some(handles);
     in_child(|| part(handles.take().expect("the handles")));
@@ -65,7 +65,7 @@ fn f18_a_child_may_not_post_or_poll_and_the_rings_stay_as_they_are() {
     log.silent("a child that posts");
 }
 
-/// A child that polls would take the parent's completions away.
+/// A child that polls would consume the parent's completions.
 #[test]
 fn f18_completions_wait_for_the_parent() {
     let mut looped = Looped::new();
@@ -79,7 +79,7 @@ fn f18_completions_wait_for_the_parent() {
             .post(Work::send().user_data(context))
             .expect("posted");
     }
-    // One is taken by the parent, so that the rest is known to be there.
+    // One is polled by the parent, so that the rest is known to be there.
     let mut seen = vec![looped.finished().user_data];
     std::thread::sleep(Duration::from_millis(100));
     let quiet = rings::all();
@@ -185,8 +185,8 @@ fn f18_a_childs_commands_are_refused_and_its_drops_destroy_nothing() {
     log.silent("a child that tries everything");
 }
 
-/// The child's own rings lie where the parent's were left out. Dropping the parent's handles must
-/// not unmap them.
+/// The child's own rings are mapped where the parent's were left out. Dropping the parent's handles
+/// must not unmap them.
 #[test]
 fn f18_a_child_opens_a_context_of_its_own() {
     let before = Objects::now();
@@ -205,7 +205,7 @@ fn f18_a_child_opens_a_context_of_its_own() {
         for byte in 0..20 {
             own.round_trip(byte);
         }
-        // And its children are told apart again.
+        // And its children are detected again.
         in_child(|| {
             let error = own.context.alloc_pd().expect_err("a grandchild's command");
             assert_eq!(error.kind(), ErrorKind::Forked);
@@ -219,7 +219,8 @@ fn f18_a_child_opens_a_context_of_its_own() {
     before.return_in_time();
 }
 
-/// Parent and child write to their copies of registered memory; the device keeps to the parent's.
+/// Parent and child write to their copies of registered memory; the device continues to use the
+/// parent's.
 #[test]
 fn f18_registered_memory_stays_the_parents() {
     let copies = copy_on_fork().expect("the kernel says");
@@ -263,7 +264,7 @@ fn f18_registered_memory_stays_the_parents() {
     assert!(tell.is_none());
 }
 
-/// The way of kernels that do not copy: what is registered is not there in a child.
+/// For kernels that do not copy: registered memory is not mapped in a child.
 #[test]
 fn f18_forced_protection_leaves_memory_out_of_children() {
     let pages = uverbs_core::hw::Pages::new(3 * 4096).expect("pages");

@@ -1,4 +1,4 @@
-//! A process that is killed, at whatever moment, leaves nothing in the kernel.
+//! A process that is killed at any moment leaves nothing in the kernel.
 
 use std::io::Read as _;
 use std::process::Stdio;
@@ -11,7 +11,7 @@ use crate::support::traced::Program;
 /// How long the kernel may take to clean up.
 const LIMIT: Duration = Duration::from_secs(1);
 
-/// Killed after each of its system calls. Being killed at the entry into one is the same: it is not
+/// Killed after each of its system calls. Being killed on entry to one is the same: it is not
 /// carried out then.
 #[test]
 fn f20_killed_at_any_system_call() {
@@ -40,15 +40,15 @@ fn f20_killed_at_any_system_call() {
     log.silent("a killed process");
 }
 
-/// What rxe says of a registration during which the process was killed, since 6.4 and before, and
-/// of a message whose memory or socket went first.
+/// What rxe logs about a registration during which the process was killed, since 6.4 and before,
+/// and about a message whose memory or socket was destroyed first.
 const INTERRUPTED: [&str; 3] = [
     "rxe_reg_user_mr: returned err = -4",
     "Unable to pin memory region err = -4",
     "do_complete: non-flush error status",
 ];
 
-/// Killed while work requests are under way and objects come and go.
+/// Killed while work requests are under way and objects are created and destroyed.
 #[test]
 fn f20_killed_during_traffic() {
     INTERRUPTED.into_iter().for_each(excuse);
@@ -70,7 +70,7 @@ fn f20_killed_during_traffic() {
             .expect("a pipe")
             .read_exact(&mut ready)
             .expect("the helper gets ready");
-        // Moments that are spread evenly, and differ from run to run with the scheduler.
+        // Moments that are spread evenly, and vary from run to run with the scheduler.
         std::thread::sleep(Duration::from_micros(round * 1777 % 40_000));
         child.kill().expect("the helper runs");
         let status = child.wait().expect("the helper ends");
@@ -80,7 +80,7 @@ fn f20_killed_during_traffic() {
     println!(
         "killed 40 times during traffic; the kernel was clean after {slowest:?} at the latest"
     );
-    // What the kill interrupted is told as such.
+    // Interruptions by the kill are logged as such.
     let lines = log.lines();
     assert!(
         lines

@@ -1,4 +1,5 @@
-//! Limits of the process and of its control group: told by name, and nothing is left half made.
+//! Limits of the process and of its control group: reported by name, and nothing is left half
+//! created.
 
 use std::fs;
 use std::io::{Read as _, Write as _};
@@ -15,7 +16,7 @@ use crate::support::memory::{Memory, descriptors};
 use crate::support::objects::Objects;
 use crate::support::user::become_nobody;
 
-/// What rxe says of memory that cannot be locked, since 6.4 and before.
+/// What rxe logs about memory that cannot be locked, since 6.4 and before.
 const NO_MEMORY: [&str; 2] = [
     "rxe_reg_user_mr: returned err = -12",
     "Unable to pin memory region err = -12",
@@ -78,7 +79,7 @@ fn f13_locked_memory() {
         assert_eq!(context.leaked(), 0);
     });
     before.return_in_time();
-    // How much may be locked is known to the kernel alone.
+    // Only the kernel knows how much may be locked.
     let lines = log.lines();
     assert!(
         lines
@@ -88,9 +89,9 @@ fn f13_locked_memory() {
     );
 }
 
-/// As many descriptors as are open, and `spare` more.
+/// Permits as many descriptors as are open, and `spare` more.
 fn spare(spare: u64) {
-    // Reading the folder takes one itself.
+    // Reading the folder opens one itself.
     let open = u64::try_from(descriptors() - 1).expect("few");
     setrlimit(Resource::RLIMIT_NOFILE, open + spare, 4096).expect("the limit is set");
 }
@@ -101,7 +102,7 @@ fn f12_descriptors_run_out() {
     in_child(|| {
         let open = descriptors();
         let name = verbs_tests::device_name();
-        // An open takes a socket, which is closed again, the node and the event file.
+        // An open uses a socket, which is closed again, the node and the event file.
         let mut opened = 0;
         for count in 0..4 {
             spare(count);
@@ -142,7 +143,7 @@ fn f12_descriptors_run_out() {
     before.return_in_time();
 }
 
-/// A control group of this test, removed with it.
+/// A control group of this test, removed on drop.
 struct Group(PathBuf);
 
 impl Group {
@@ -241,7 +242,7 @@ fn f15_address_space_runs_out() {
             let [failed, made] = with_pages_to_spare(pages);
             tell.write_all(&[failed, made]).expect("the parent listens");
         });
-        // It aborts where the limit strikes the allocator and not the library.
+        // It aborts if the limit affects the allocator and not the library.
         if child.joined_or_aborted() {
             let mut counts = [0; 2];
             hear.read_exact(&mut counts).expect("the child's counts");
@@ -255,7 +256,7 @@ fn f15_address_space_runs_out() {
     log.silent("queues that could not be mapped");
 }
 
-/// Makes objects with so much address space; says how many failed and how many did not.
+/// Creates objects with this much address space; returns how many failed and how many did not.
 fn with_pages_to_spare(pages: u64) -> [u8; 2] {
     let mut looped = Looped::new();
     let context = looped.context.clone();

@@ -1,5 +1,5 @@
-//! A process and the device: what starting, forking, changing credentials, limits, signals and
-//! being killed do.
+//! A process and the device: effects of starting, forking, changing credentials, limits, signals
+//! and being killed.
 #![allow(
     clippy::expect_used,
     clippy::panic,

@@ -1,4 +1,4 @@
-//! A device that cannot be opened: the reason is known at once, and each reason is another.
+//! A device that cannot be opened: the reason is reported at once, and each reason differs.
 
 use std::fs::{Permissions, set_permissions};
 use std::os::unix::fs::PermissionsExt;
@@ -17,13 +17,13 @@ use crate::support::child::in_child;
 use crate::support::objects::Objects;
 use crate::support::user::become_nobody;
 
-/// The project's promise for a device that may not be opened, or whose node is missing.
+/// The project's guarantee for a device that may not be opened, or whose node is missing.
 const AT_ONCE: Duration = Duration::from_millis(10);
 
-/// How often that is asked on a busy machine.
+/// How often that is tried on a busy machine.
 const TRIES: usize = 100;
 
-/// Where every device is asked for, by an emulated processor.
+/// Time limit where every device is queried, on an emulated processor.
 const SOON: Duration = Duration::from_millis(200);
 
 /// The node of the device under test.
@@ -36,13 +36,13 @@ fn node() -> PathBuf {
     info.path.expect("it has a node")
 }
 
-/// Why it cannot be opened, which is known soon.
+/// The reason why it cannot be opened, which must be reported soon.
 fn refused(open: impl Fn() -> uverbs::Result<Context>) -> Error {
     refused_within(SOON, open)
 }
 
-/// The quickest of some tries counts: the others include what the emulator and its neighbours do
-/// meanwhile, and what opening waits for would be in all of them.
+/// The fastest of several attempts counts: the others include what the emulator and other processes
+/// do meanwhile, and anything that opening waits for would be in all of them.
 fn refused_within(limit: Duration, open: impl Fn() -> uverbs::Result<Context>) -> Error {
     let error = open().map(drop).expect_err("it was opened");
     let mut quickest = Duration::MAX;
@@ -67,7 +67,7 @@ fn check(error: &Error, kind: ErrorKind, errno: Option<Errno>, hint: &str) {
 
 #[test]
 fn f16_without_permission() {
-    // What an emulated processor runs for the first time, it has to translate.
+    // An emulated processor has to translate what it runs for the first time.
     drop(verbs_tests::open());
     let before = Objects::now();
     let path = node();
@@ -141,7 +141,7 @@ fn f16_without_a_node() {
             "--device=",
         );
 
-        // A node that is there and is another device.
+        // A node that exists and is another device.
         std::os::unix::fs::symlink("/dev/null", &path).expect("a stale node");
         let stale = refused(|| Context::open(&verbs_tests::device_name()));
         check(&stale, ErrorKind::InvalidInput, None, "stale");
@@ -186,7 +186,7 @@ fn files_that_are_no_device() {
         "--device=",
     );
     check(&path("/proc/self/mem"), ErrorKind::InvalidInput, None, "");
-    // A character device, and none of ours.
+    // A character device, but not a verbs device.
     check(&path("/dev/null"), ErrorKind::InvalidInput, None, "");
     let descriptor = |file: &str| {
         let opened = std::fs::File::options()
@@ -209,7 +209,7 @@ fn files_that_are_no_device() {
     check(&pipe, ErrorKind::InvalidInput, None, "");
 }
 
-/// A descriptor that has a context already is no second one.
+/// A descriptor that already has a context cannot get a second one.
 #[test]
 #[expect(unsafe_code, reason = "takes the device's descriptor a second time")]
 fn a_descriptor_twice() {
@@ -236,7 +236,7 @@ fn f05_from_another_network_namespace() {
     let path = node();
     let mode = |mode| {
         let mut last = None;
-        // A namespace that is going away holds the mode for a moment.
+        // A namespace that is being destroyed keeps the mode for a moment.
         for _ in 0..200 {
             match Client::connect().and_then(|mut client| client.set_netns_mode(mode)) {
                 Ok(()) => return,

@@ -1,4 +1,4 @@
-//! A process that gives its privileges up after it opened the device.
+//! A process that drops its privileges after it opened the device.
 
 #![allow(unsafe_code, reason = "rings doorbells behind the back of the library")]
 
@@ -19,7 +19,7 @@ use crate::support::objects::Objects;
 use crate::support::rings;
 use crate::support::user::become_nobody;
 
-/// Long enough for a request that the kernel knows of to be carried out.
+/// Long enough for a request that the kernel knows about to be carried out.
 const A_WHILE: Duration = Duration::from_millis(200);
 
 #[test]
@@ -47,8 +47,8 @@ fn f19_posting_and_everything_else_work_after_setuid() {
     log.silent("a process that changed its user");
 }
 
-/// The kernel binds write(2) to the credentials of the opener. The request that was in the ring
-/// already is taken back; no later doorbell, by whatever way, executes it.
+/// The kernel binds write(2) to the credentials of the opener. The request that was already in the
+/// ring is taken back; no later doorbell, in whatever encoding, executes it.
 #[test]
 fn f19_a_doorbell_by_write_is_refused_after_setuid_and_leaves_no_ghost() {
     let before = Objects::now();

@@ -1,4 +1,4 @@
-//! Signals end no wait, lose no event and spoil no command.
+//! Signals end no wait, lose no event and disturb no command.
 //!
 //! # Safety
 //!
@@ -36,9 +36,10 @@ impl Target {
     }
 }
 
-/// Runs `part` while signals hail down on this thread, and says how many it took.
+/// Runs `part` while signals are sent to this thread continuously, and returns how many it
+/// received.
 fn in_hail<T>(part: impl FnOnce() -> T) -> (T, u64) {
-    // Without SA_RESTART: every system call that can be interrupted, is.
+    // Without SA_RESTART: every interruptible system call is interrupted.
     let action = SigAction::new(SigHandler::Handler(take), SaFlags::empty(), SigSet::empty());
     // SAFETY: see the module.
     unsafe { sigaction(Signal::SIGUSR1, &action) }.expect("a handler");

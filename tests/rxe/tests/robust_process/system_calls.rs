@@ -1,4 +1,4 @@
-//! How many system calls it takes from the start of a process to a connected queue pair.
+//! Number of system calls from the start of a process to a connected queue pair.
 
 use std::net::Ipv4Addr;
 
@@ -7,13 +7,13 @@ use verbs_tests::link;
 
 use crate::support::traced::{Program, SystemCall};
 
-/// The project's promise for rxe.
+/// The project's guarantee for rxe.
 const PROMISED: usize = 40;
 
-/// What the C library and Rust's runtime may do before `main`.
+/// Number of calls that the C library and Rust's runtime may make before `main`.
 const RUNTIME: usize = 14;
 
-/// From the very start, where no runtime stands before the program.
+/// From the very start, without a runtime before the program.
 #[test]
 fn a_bare_process_is_ready_to_send_after_few_system_calls() {
     let (calls, marks) = calls_of("reach-rts-bare", 1);
@@ -26,7 +26,7 @@ fn a_bare_process_is_ready_to_send_after_few_system_calls() {
     );
 }
 
-/// From the start of an ordinary program, what its runtime does included.
+/// From the start of an ordinary program, including its runtime's.
 #[test]
 fn an_ordinary_program_is_ready_to_send_after_few_system_calls() {
     let (calls, marks) = calls_of("reach-rts", 2);
@@ -42,7 +42,8 @@ fn an_ordinary_program_is_ready_to_send_after_few_system_calls() {
     );
 }
 
-/// What else is on the machine changes nothing: addresses, of which the port has a GID each.
+/// What else is on the machine changes nothing: here, addresses, for each of which the port has a
+/// GID.
 #[test]
 fn the_number_of_addresses_costs_no_system_call() {
     const INTERFACE: &str = "v0";

@@ -1,4 +1,4 @@
-//! Forked children that run a part of a test.
+//! Forked children that run part of a test.
 //!
 //! # Safety
 //!
@@ -12,14 +12,14 @@ use nix::sys::signal::{Signal, kill};
 use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use nix::unistd::{ForkResult, Pid, fork};
 
-/// How a child that did what it should ends.
+/// The exit code of a child that succeeded.
 const DONE: i32 = 0;
 
-/// A child that runs.
+/// A running child.
 #[derive(Debug)]
 pub(crate) struct Forked(Pid);
 
-/// Runs `part` in a child and waits until it is done. A panic there is a panic here.
+/// Runs `part` in a child and waits for its end. A panic there is a panic here.
 pub(crate) fn in_child(part: impl FnOnce()) {
     start(part).join();
 }
@@ -38,7 +38,7 @@ pub(crate) fn start(part: impl FnOnce()) -> Forked {
 }
 
 impl Forked {
-    /// Its number.
+    /// Its process id.
     pub(crate) fn pid(&self) -> Pid {
         self.0
     }
@@ -52,7 +52,7 @@ impl Forked {
         ));
     }
 
-    /// Waits until it is done.
+    /// Waits until it has succeeded.
     pub(crate) fn join(self) {
         let status = self.wait();
         assert_eq!(
@@ -62,7 +62,7 @@ impl Forked {
         );
     }
 
-    /// Waits until it is done, or aborted because it got no memory.
+    /// Waits until it has succeeded, or aborted because it could not allocate memory.
     pub(crate) fn joined_or_aborted(self) -> bool {
         match self.wait() {
             WaitStatus::Signaled(_, Signal::SIGABRT, _) => false,
@@ -73,7 +73,7 @@ impl Forked {
         }
     }
 
-    /// Waits until it died of touching memory that is not there.
+    /// Waits until it died of accessing unmapped memory.
     pub(crate) fn died_of_fault(self) {
         let status = self.wait();
         assert!(

@@ -1,10 +1,10 @@
-//! What the kernel says while a test runs.
+//! What the kernel logs while a test runs.
 
 use std::fs::File;
 use std::io::{ErrorKind, Read as _, Seek as _, SeekFrom};
 use std::os::unix::fs::OpenOptionsExt as _;
 
-/// Words of the drivers under test, and of a kernel in trouble.
+/// Texts of the drivers under test, and of a kernel with a serious problem.
 const OURS: [&str; 9] = [
     "rxe",
     "infiniband",
@@ -17,11 +17,11 @@ const OURS: [&str; 9] = [
     "refcount",
 ];
 
-/// Ends lines that count those of an earlier storm, often of another test's, whose first lines were
-/// seen.
+/// The end of lines that count those of an earlier burst, often of another test's, whose first
+/// lines were logged.
 const COUNT: &str = "callbacks suppressed";
 
-/// The log from one moment on.
+/// The log from one point in time on.
 #[derive(Debug)]
 pub(crate) struct KernelLog(File);
 
@@ -37,8 +37,8 @@ impl KernelLog {
         Self(file)
     }
 
-    /// Lines about RDMA, or of a kernel in trouble, that came since the last look. Progress reports
-    /// (level 7) are none.
+    /// Lines about RDMA, or about a serious problem of the kernel, since the last call. Progress
+    /// reports (level 7) are not included.
     pub(crate) fn lines(&mut self) -> Vec<String> {
         let mut lines = Vec::new();
         let mut record = [0; 8192];
@@ -64,7 +64,7 @@ impl KernelLog {
         }
     }
 
-    /// Nothing came since the last look.
+    /// Checks that nothing was logged since the last call.
     pub(crate) fn silent(&mut self, about: &str) {
         let lines = self.lines();
         assert!(
@@ -74,10 +74,10 @@ impl KernelLog {
     }
 }
 
-/// Tells the test runner what the kernel may complain about, because the test means it to.
+/// Tells the test runner which complaints the test provokes from the kernel on purpose.
 pub(crate) fn excuse(words: &str) {
     println!("\nthe kernel may say: {words}");
 }
 
-/// What rxe says, since 6.4, of every request that fails.
+/// What rxe logs, since 6.4, about every request that fails.
 pub(crate) const FAILED_REQUEST: &str = "non-flush error status";

@@ -1,4 +1,4 @@
-//! A queue pair that is connected with itself.
+//! A queue pair connected to itself.
 
 use uverbs::kernel::CommandPath;
 use uverbs::owned::{Buffer, Finished, Memory, QueuePair};
@@ -6,7 +6,7 @@ use uverbs::{CompletionQueue, Context, OpenOptions, ProtectionDomain, QpType};
 
 use verbs_tests::until;
 
-/// All ways to the kernel.
+/// All paths to the kernel.
 pub(crate) const PATHS: [CommandPath; 4] = [
     CommandPath::Auto,
     CommandPath::Ioctl,
@@ -14,7 +14,7 @@ pub(crate) const PATHS: [CommandPath; 4] = [
     CommandPath::Write,
 ];
 
-/// A queue pair, connected with itself, and what it stands on.
+/// A queue pair connected to itself, and the objects it uses.
 #[derive(Debug)]
 pub(crate) struct Looped {
     pub(crate) qp: QueuePair,
@@ -30,7 +30,7 @@ impl Looped {
         Self::on(&verbs_tests::open())
     }
 
-    /// By this way to the kernel.
+    /// By this path to the kernel.
     pub(crate) fn by(path: CommandPath) -> Self {
         let context = OpenOptions::new()
             .command_path(path)
@@ -59,7 +59,7 @@ impl Looped {
         }
     }
 
-    /// Sends a message to itself and looks at what arrives.
+    /// Sends a message to itself and checks what arrives.
     pub(crate) fn round_trip(&mut self, byte: u8) {
         let mut message = self.buffers.pop().expect("a buffer");
         let reply = self.buffers.pop().expect("another buffer");

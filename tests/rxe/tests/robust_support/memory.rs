@@ -1,6 +1,6 @@
-//! What this process occupies.
+//! Memory use of this process.
 
-/// Bytes of a process.
+/// Memory of a process, in bytes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Memory {
     /// In memory.
@@ -12,7 +12,7 @@ pub(crate) struct Memory {
 }
 
 impl Memory {
-    /// What this process occupies now.
+    /// The present memory use of this process.
     pub(crate) fn now() -> Self {
         let status = std::fs::read_to_string("/proc/self/status").expect("/proc is mounted");
         let field = |name: &str| {
@@ -30,7 +30,7 @@ impl Memory {
     }
 }
 
-/// Descriptors that this process has open.
+/// Number of open descriptors of this process.
 pub(crate) fn descriptors() -> usize {
     std::fs::read_dir("/proc/self/fd")
         .expect("/proc is mounted")

@@ -1,4 +1,4 @@
-//! What the tests of robustness share: counts of kernel objects, the kernel's log, processes.
+//! Shared by the robustness tests: counts of kernel objects, the kernel's log, processes.
 #![allow(dead_code, reason = "each test binary uses a part of it")]
 
 pub(crate) mod child;

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use uverbs::discover::netlink::{Client, Summary};
 
-/// Objects of every kind on the device under test, whoever made them.
+/// Objects of every kind on the device under test, regardless of their owners.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(crate) struct Objects(Vec<(String, u64)>);
 
@@ -14,7 +14,7 @@ impl Objects {
         Self(summary().counts)
     }
 
-    /// How many there are of a kind, by the kernel's word for it.
+    /// The number of objects of a kind, by the kernel's name for it.
     pub(crate) fn of(&self, kind: &str) -> u64 {
         let found = self.0.iter().find(|(name, _)| name == kind);
         found.map_or_else(
@@ -23,12 +23,12 @@ impl Objects {
         )
     }
 
-    /// Waits until the counts are these again, where nothing is promised of the time it takes.
+    /// Waits until the counts are the same again, where no time is guaranteed.
     pub(crate) fn return_in_time(&self) {
         self.return_within(verbs_tests::DEADLINE);
     }
 
-    /// Waits until the counts are these again, and says how long it took.
+    /// Waits until the counts are the same again, and returns how long it took.
     pub(crate) fn return_within(&self, limit: Duration) -> Duration {
         let since = Instant::now();
         loop {
@@ -44,7 +44,7 @@ impl Objects {
         }
     }
 
-    /// The counts are these at once.
+    /// Checks that the counts are the same at once.
     pub(crate) fn same_now(&self) {
         assert_eq!(Self::now(), *self, "objects were left behind");
     }

@@ -1,4 +1,4 @@
-//! Calls that must be refused, with an error of a certain kind and no more.
+//! Calls that must be refused, with an error of a certain kind and nothing else.
 
 use std::fmt::Debug;
 
@@ -7,14 +7,14 @@ use uverbs::{Context, Error, ErrorKind};
 use super::kernel_log::KernelLog;
 use super::objects::Objects;
 
-/// Watches over a list of calls that must be refused.
+/// Checks a list of calls that must be refused.
 #[derive(Debug)]
 pub(crate) struct Refusals {
     context: Context,
     objects: Objects,
     log: KernelLog,
     count: usize,
-    /// All that went wrong; told together at the end.
+    /// All failures; reported together at the end.
     wrong: Vec<String>,
 }
 
@@ -30,7 +30,7 @@ impl Refusals {
         }
     }
 
-    /// This result must be an error of one of these kinds, without a word in the kernel's log.
+    /// Checks that a result is an error of one of these kinds, with nothing in the kernel's log.
     pub(crate) fn check<T: Debug>(
         &mut self,
         call: &str,
@@ -51,7 +51,7 @@ impl Refusals {
         self.look(call);
     }
 
-    /// This must be so, without a word in the kernel's log.
+    /// Checks a condition, with nothing in the kernel's log.
     pub(crate) fn hold(&mut self, call: &str, holds: bool) {
         if !holds {
             self.wrong.push(format!("{call}: does not hold"));
@@ -59,7 +59,7 @@ impl Refusals {
         self.look(call);
     }
 
-    /// A call that is allowed or refused, without a word in the kernel's log.
+    /// A call that may succeed or be refused, with nothing in the kernel's log.
     pub(crate) fn any<T>(&mut self, call: &str, result: Result<T, Error>) {
         match result {
             Ok(value) => drop(value),
@@ -81,13 +81,13 @@ impl Refusals {
         }
     }
 
-    /// Lines that came of something else than a refusal are passed over.
+    /// Ignores log lines that were not caused by a refusal.
     pub(crate) fn forgive(&mut self) {
         drop(self.log.lines());
         self.objects = Objects::now();
     }
 
-    /// Nothing went wrong.
+    /// Checks that nothing failed.
     pub(crate) fn end(self) {
         assert!(
             self.wrong.is_empty(),

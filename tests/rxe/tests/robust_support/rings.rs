@@ -1,9 +1,9 @@
-//! The queues of this process as they lie in memory, looked at from outside of the library.
+//! The queues of this process in memory, examined from outside the library.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt as _;
 
-/// Where rxe's queue header has its two indexes (`struct rxe_queue_buf`).
+/// Offsets of the two indexes in rxe's queue header (`struct rxe_queue_buf`).
 const PRODUCER: usize = 128;
 const CONSUMER: usize = 256;
 
@@ -37,7 +37,7 @@ fn ring(line: &str, memory: &File) -> Option<Ring> {
 }
 
 impl Ring {
-    /// The producer's and the consumer's index.
+    /// The producer and the consumer index.
     pub(crate) fn indexes(&self) -> (u32, u32) {
         let word = |at: usize| {
             let bytes = self.bytes[at..].first_chunk().expect("a header");

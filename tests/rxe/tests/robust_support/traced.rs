@@ -2,7 +2,7 @@
 //!
 //! # Safety
 //!
-//! What runs between fork and exec is one `ptrace(2)` call.
+//! Between fork and exec only one `ptrace(2)` call is made.
 #![allow(unsafe_code, reason = "asks to be traced between fork and exec")]
 
 use std::fmt;
@@ -30,13 +30,13 @@ pub(crate) struct Traced {
     child: Child,
     pid: Pid,
     inside: bool,
-    /// The first argument of the system call that it is in: some processors have the result in its
-    /// place afterwards.
+    /// The first argument of the system call that it is in: some processors afterwards have the
+    /// result in its place.
     first: u64,
 }
 
-/// What registers say of a system call: its number, its arguments, and what was its result when it
-/// has been made.
+/// What the registers say about a system call: its number, its arguments and, once it was made, its
+/// result.
 struct Registers {
     number: u64,
     args: [u64; 3],
@@ -46,18 +46,18 @@ struct Registers {
 /// A system call that a program is about to make, or has just made.
 #[derive(Clone, Debug)]
 pub(crate) struct SystemCall {
-    /// Which.
+    /// Its number.
     pub(crate) number: Sysno,
     /// Its arguments.
     pub(crate) args: [u64; 3],
     /// The object and the method of a verbs command.
     pub(crate) command: Option<(u16, u16)>,
-    /// The result; `None` when it has not been made yet.
+    /// The result; `None` if it has not been made yet.
     pub(crate) result: Option<i64>,
 }
 
 impl Program {
-    /// A helper of this package, which the test runner laid into the machine.
+    /// A helper of this package, which the test runner copied into the machine.
     pub(crate) fn named(name: &str) -> Self {
         let path = Path::new("/usr/local/bin").join(name);
         assert!(
@@ -73,7 +73,7 @@ impl Program {
         &self.0
     }
 
-    /// How it is started.
+    /// The command that starts it.
     pub(crate) fn command(&self) -> Command {
         let mut command = Command::new(&self.0);
         command.stdout(Stdio::null()).env("RUST_BACKTRACE", "0");
@@ -128,7 +128,7 @@ impl From<user_regs_struct> for Registers {
 }
 
 impl Traced {
-    /// Goes on to the next entry into, or return from, a system call. `None` when the program has
+    /// Continues to the next entry into, or return from, a system call. `None` if the program has
     /// ended.
     pub(crate) fn step(&mut self) -> Option<SystemCall> {
         ptrace::syscall(self.pid, None).expect("the helper is stopped");
@@ -169,13 +169,13 @@ impl Traced {
         (u16::from_ne_bytes([o0, o1]), u16::from_ne_bytes([m0, m1]))
     }
 
-    /// Kills it where it stands.
+    /// Kills it where it stopped.
     pub(crate) fn kill(mut self) {
         self.child.kill().expect("the helper is there");
         self.child.wait().expect("the helper ends");
     }
 
-    /// Lets it run on untraced.
+    /// Lets it continue untraced.
     pub(crate) fn detach(self) -> Child {
         ptrace::detach(self.pid, None).expect("the helper is stopped");
         self.child

@@ -1,16 +1,16 @@
-//! Processes without privileges.
+//! Unprivileged processes.
 
 use nix::unistd::{Gid, Uid, setgroups, setresgid, setresuid};
 
-/// A user who is nobody.
+/// An unprivileged user.
 const NOBODY: u32 = 1000;
 
-/// Gives up every privilege, as a daemon does.
+/// Drops every privilege, as a daemon does.
 pub(crate) fn become_nobody() {
     let (gid, uid) = (Gid::from_raw(NOBODY), Uid::from_raw(NOBODY));
     setgroups(&[]).expect("no more groups");
     setresgid(gid, gid, gid).expect("another group");
     setresuid(uid, uid, uid).expect("another user");
-    // Its own /proc files are closed to it otherwise.
+    // Otherwise its own /proc files are inaccessible to it.
     nix::sys::prctl::set_dumpable(true).expect("dumpable again");
 }

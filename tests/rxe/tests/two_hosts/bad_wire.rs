@@ -1,4 +1,4 @@
-//! A wire that loses, doubles, spoils, delays and reorders packets: reliable connections are
+//! A wire that loses, duplicates, corrupts, delays and reorders packets: reliable connections are
 //! reliable.
 
 use std::fs::File;
@@ -12,7 +12,7 @@ use uverbs::{Operation, Payload, QpType, SendRequest, WcStatus};
 use verbs_tests::impair::{Impaired, Impairment};
 use verbs_tests::{Pair, Registered, next, open_named, raw};
 
-/// Messages that are sent over each kind of wire, and their length: several packets.
+/// Number of messages sent over each kind of wire, and their length: several packets.
 const MESSAGES: u64 = 60;
 const LENGTH: u32 = 5000;
 
@@ -22,7 +22,7 @@ fn over<T>(how: Impairment, part: impl FnOnce() -> T) -> T {
         .map(|(host, interface)| {
             let (ready, wait) = std::sync::mpsc::channel();
             let (over, until_over) = std::sync::mpsc::channel::<()>();
-            // A thread can be in a network namespace of its own.
+            // Threads can be in different network namespaces.
             let thread = thread::spawn(move || {
                 let namespace =
                     File::open(format!("/run/netns/{host}")).expect("the host is there");
@@ -48,7 +48,7 @@ fn over<T>(how: Impairment, part: impl FnOnce() -> T) -> T {
 fn pair() -> Pair {
     let (a, b) = (open_named("rxe_a"), open_named("rxe_b"));
     Pair::between(&a, &b, QpType::Rc, |mut builder| {
-        // 33 ms until a packet is sent again, 7 times without any progress.
+        // 33 ms until a packet is retransmitted, 7 times without any progress.
         builder = builder
             .timeout(AckTimeout::code(13).unwrap())
             .retry_count(RetryCount::new(7).unwrap());
@@ -57,7 +57,7 @@ fn pair() -> Pair {
     })
 }
 
-/// Every message arrives once, whole and in its order; then every addition is made once.
+/// Every message arrives once, complete and in order; then every atomic addition is made once.
 fn messages_and_counts(pair: &mut Pair) {
     let from = Registered::local(&pair.a.pd, LENGTH as usize);
     let to = Registered::remote_all(&pair.b.pd, LENGTH as usize);
@@ -98,7 +98,7 @@ fn messages_and_counts(pair: &mut Pair) {
 
 fn holds_over(how: Impairment) {
     let mut pair = pair();
-    // Addresses of the other side are learned while the wire is good.
+    // Addresses of the other side are resolved while the wire is good.
     messages_and_counts(&mut pair);
     let since = std::time::Instant::now();
     over(how, || messages_and_counts(&mut pair));
@@ -139,7 +139,7 @@ fn f28_a_wire_that_reorders_packets() {
     });
 }
 
-/// Nothing arrives any more: the sender learns that, after its tries, and what was behind is
+/// Nothing arrives any more: the sender learns that after its retries, and what was behind is
 /// flushed.
 #[test]
 fn f28_a_wire_that_is_cut() {

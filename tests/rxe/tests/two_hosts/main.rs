@@ -1,6 +1,6 @@
 //! Two hosts with a wire between them: everything that crosses it.
 //!
-//! That packets do cross it is a test of the testbed.
+//! That packets really cross it is checked by a test of the testbed.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,

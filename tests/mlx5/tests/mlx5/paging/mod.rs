@@ -1,5 +1,5 @@
-//! On-demand paging: regions whose pages come when they are needed, and may go again. The
-//! InfiniBand functions have it.
+//! On-demand paging: regions whose pages are provided when needed, and may be dropped again. The
+//! InfiniBand functions support it.
 //!
 //! # Safety
 //!
@@ -37,7 +37,7 @@ const ALL: AccessFlags = AccessFlags::LOCAL_WRITE
     .union(AccessFlags::REMOTE_ATOMIC)
     .union(AccessFlags::ON_DEMAND);
 
-/// A mapping whose pages are not there yet.
+/// A mapping whose pages are still absent.
 struct Pages {
     start: *mut c_void,
     bytes: &'static [AtomicU8],
@@ -80,14 +80,14 @@ impl Pages {
         bytes.map(|byte| byte.load(Ordering::Acquire)).collect()
     }
 
-    /// The pages are gone; they read as zeros when they come again.
+    /// Drops pages; they read as zeros when they are provided again.
     fn drop_pages(&self, first: usize, count: usize) {
         let start = self.start.wrapping_byte_add(first * PAGE);
         // SAFETY: zeros are valid atomics.
         unsafe { madvise(start, count * PAGE, Advice::LinuxDontNeed) }.unwrap();
     }
 
-    /// A page that cannot be had any more, in whose place nothing else comes.
+    /// Makes a page inaccessible; nothing else is mapped in its place.
     fn close(&self, page: usize) {
         let page = self.start.wrapping_byte_add(page * PAGE);
         // SAFETY: nobody looks there any more.
@@ -168,8 +168,8 @@ fn ib_pages_come_when_they_are_needed_on_either_side() {
     assert_eq!(status("VmPin"), pinned, "pages were pinned");
     let before = faults(&mut model);
 
-    // A write from pages that the processor filled to some that nobody touched, across their
-    // borders.
+    // A write from pages that the processor filled to some that were never accessed, across page
+    // boundaries.
     let text = pattern(1, 5 * PAGE);
     near.put(100, &text);
     let pieces = [piece(&here, 100, text.len())];
@@ -181,13 +181,13 @@ fn ib_pages_come_when_they_are_needed_on_either_side() {
         (vec![0], vec![0])
     );
 
-    // A read from there into pages that nobody touched.
+    // A read from there into pages that were never accessed.
     let pieces = [piece(&here, 20 * PAGE + 5, text.len())];
     let status_of = carry(&mut pair, SendRequest::read(&pieces, place(&there, 3000)));
     assert_eq!(status_of, WcStatus::Success);
     assert_eq!(near.get(20 * PAGE + 5, text.len()), text);
 
-    // Counting in a page that nobody touched, the answer into another.
+    // Atomic additions in a page that was never accessed, with the result in another one.
     for expected in 0..3_u64 {
         let pieces = [piece(&here, 40 * PAGE, 8)];
         let remote = place(&there, 40 * PAGE + 8);
@@ -239,7 +239,7 @@ fn ib_pages_that_were_dropped_come_again() {
         let written = carry(&mut pair, SendRequest::write(&pieces, place(&there, 2000)));
         assert_eq!(written, WcStatus::Success);
         assert_eq!(far.get(2000, text.len()), text, "round {round}");
-        // What is dropped reads as zeros, by the device as by the processor.
+        // Dropped pages read as zeros, for the device as for the processor.
         far.drop_pages(1, 1);
         let pieces = [piece(&here, 4 * PAGE, 3 * PAGE)];
         let read = carry(&mut pair, SendRequest::read(&pieces, place(&there, 0)));
@@ -256,8 +256,8 @@ fn ib_pages_that_were_dropped_come_again() {
 #[test]
 fn ib_pages_may_go_while_they_are_used() {
     const ROUNDS: usize = 20;
-    /// Work needs all its pages at once, which on a slow machine does not happen while they go all
-    /// the time.
+    /// A request needs all its pages at the same time, which may never happen on a slow machine
+    /// while they are dropped continuously.
     const DROPS: usize = 300;
     let mut pair = Pair::new(QpType::Rc);
     let (near, far) = (Pages::new(16), Pages::new(16));
@@ -341,7 +341,7 @@ fn ib_a_region_of_the_whole_address_space_has_all_memory() {
 #[test]
 fn ib_memory_that_is_not_there_fails_the_work() {
     model_may_report("memory key");
-    // Of the requester's.
+    // A page of the requester's.
     let mut pair = Pair::new(QpType::Rc);
     let (near, far) = (Pages::new(4), Pages::new(4));
     let here = near.register(&pair.a.pd, ALL);
@@ -351,7 +351,7 @@ fn ib_memory_that_is_not_there_fails_the_work() {
     let written = carry(&mut pair, SendRequest::write(&pieces, place(&there, 0)));
     assert_eq!(written, WcStatus::LocalProtection);
     drop((here, there, pair));
-    // Of the responder's.
+    // A page of the responder's.
     let mut pair = Pair::new(QpType::Rc);
     let here = far.register(&pair.a.pd, ALL);
     let there = near.register(&pair.b.pd, ALL);
@@ -364,7 +364,7 @@ fn ib_memory_that_is_not_there_fails_the_work() {
     );
     assert_eq!(written, WcStatus::RemoteAccess);
     drop((here, there, pair));
-    // Of a receive.
+    // A page of a receive.
     let mut pair = Pair::new(QpType::Rc);
     let here = far.register(&pair.a.pd, ALL);
     let there = near.register(&pair.b.pd, ALL);
@@ -377,7 +377,7 @@ fn ib_memory_that_is_not_there_fails_the_work() {
         (received.wr_id, received.status),
         (3, WcStatus::LocalProtection)
     );
-    // Of a region of the whole address space.
+    // A page of a region of the whole address space.
     drop((here, there, pair));
     let mut pair = Pair::new(QpType::Rc);
     // SAFETY: nothing but the hole is used.
@@ -417,7 +417,7 @@ fn ib_pages_that_were_asked_for_before_are_not_missed() {
     assert_eq!(far.get(0, 16 * PAGE), pattern(9, 16 * PAGE));
     assert_eq!(faults(&mut model), before, "pages were missed");
 
-    // Those that are there already, without bringing others.
+    // Prefetches the pages that are present, without bringing in others.
     near.drop_pages(0, 16);
     near.put(0, &[1; 2 * PAGE]);
     pair.a
@@ -482,7 +482,7 @@ fn ib_a_process_may_fork_while_its_pages_are_used() {
                 // SAFETY: it sleeps and makes an error of a number.
                 unsafe {
                     child.pre_exec(|| {
-                        // The pages are shared with the parent so long.
+                        // The pages are shared with the parent meanwhile.
                         thread::sleep(Duration::from_millis(5));
                         Err(std::io::Error::from_raw_os_error(1))
                     });
@@ -493,7 +493,8 @@ fn ib_a_process_may_fork_while_its_pages_are_used() {
             forks
         });
         for round in 0..ROUNDS {
-            // Pages of before the fork are written, by the processor here and by the device there.
+            // Pages from before the fork are written, by the processor here and by the device
+            // there.
             let text = pattern(round, 3 * PAGE);
             near.put(50, &text);
             let pieces = [piece(&here, 50, text.len())];

@@ -1,4 +1,4 @@
-//! Receives of shared queues into memory that is not there.
+//! Receives of shared queues into absent memory.
 
 use std::thread;
 use std::time::{Duration, Instant};
@@ -14,7 +14,7 @@ use verbs_tests::{next, nothing, open, own_address, raw};
 
 use super::{ALL, PAGE, Pages, faults, pattern, piece};
 
-/// A queue pair that sends to itself, into a shared queue; and what it is built on.
+/// A queue pair that sends to itself, into a shared queue; and the objects it uses.
 struct Own {
     context: Context,
     pd: ProtectionDomain,
@@ -31,7 +31,7 @@ impl Own {
         let pd = context.alloc_pd().unwrap();
         let cq = context.create_cq(64).unwrap();
         let srq = pd.create_srq(max_wr, 2).unwrap();
-        // As long as it takes: a receive that is on its way back is not there.
+        // Unlimited retries: a receive that is on its way back is not there.
         let mut builder = pd
             .queue_pair(kind, &cq, &cq)
             .srq(&srq)
@@ -84,12 +84,12 @@ impl Own {
     }
 }
 
-/// The device uses such receives up; the driver posts them once more, and nobody hears of it.
+/// The device uses such receives up; the driver posts them again, and the user does not notice.
 #[test]
 fn ib_receives_of_a_shared_queue_whose_pages_are_not_there_come_again() {
     let mut model = Model::open();
     for kind in [QpType::Rc, QpType::Ud] {
-        // One request is all there is room for, too.
+        // Also with room for only one request.
         for max_wr in [1, 3] {
             let mut own = Own::new(kind, max_wr);
             let pages = Pages::new(20);
@@ -99,7 +99,7 @@ fn ib_receives_of_a_shared_queue_whose_pages_are_not_there_come_again() {
             let before = faults(&mut model);
             let place = |wr_id: u64| 5 * PAGE * usize::try_from(wr_id).unwrap();
             for wr_id in 0..max_wr.into() {
-                // The second piece begins in a page of its own.
+                // The second entry begins in a page of its own.
                 let page = place(wr_id);
                 let scatter = [
                     piece(&region, page, 100),
