@@ -1,5 +1,5 @@
-//! What a program asked of the kernel, from `oracle/asked.py`: what the library chose itself, and
-//! the data for the driver behind it.
+//! What a program requested of the kernel, from `oracle/asked.py`: the values that the library
+//! chose itself, and the driver data.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use serde::Deserialize;
 
 use crate::trace::unhex;
 
-/// A command as the tracer writes it down.
+/// A command as the tracer records it.
 #[derive(Debug, Deserialize)]
 struct Line {
     object: u16,
@@ -15,7 +15,7 @@ struct Line {
     attributes: BTreeMap<u16, String>,
 }
 
-/// `UVERBS_ATTR_UHW_IN`: the data for the driver.
+/// `UVERBS_ATTR_UHW_IN`: the driver data.
 const DRIVER: u16 = 1 << 12;
 /// Attributes of `UVERBS_METHOD_INVOKE_WRITE`.
 const CORE_IN: u16 = 0;
@@ -24,37 +24,37 @@ const WRITE_CMD: u16 = 2;
 const QP_CAP: u16 = 8;
 const QP_TYPE: u16 = 9;
 const XRC_TARGET: [u8; 1] = [10];
-/// `IBV_QPT_DRIVER`; `MLX5_QP_FLAG_TYPE_DCT` in the flags tells a target of dynamic connections
-/// from an initiator.
+/// `IBV_QPT_DRIVER`; `MLX5_QP_FLAG_TYPE_DCT` in the flags distinguishes a target of dynamic
+/// connections from an initiator.
 const DRIVER_TYPE: [u8; 1] = [0xff];
 const DC_TARGET: u8 = 1 << 4;
 /// `UVERBS_ATTR_CREATE_SRQ_MAX_WR`.
 const SRQ_MAX_WR: u16 = 5;
-/// Where `struct ib_uverbs_modify_qp` has the queue pair, its peer and the state.
+/// Offsets in `struct ib_uverbs_modify_qp` of the queue pair, its peer and the state.
 const HANDLE: usize = 0x40;
 const PEER: usize = 0x54;
 const STATE: usize = 0x60;
 
-/// A command that creates or changes something.
+/// A command that creates or modifies something.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Asked {
-    /// The kernel's name of it; of modifications, with the number of the state.
+    /// The kernel's name for it; for modifications, with the number of the state.
     pub name: String,
-    /// What tells things of their kind, by attribute; numbers are left out, addresses are 1 where
-    /// there is one. Zeros at the end are left out, too, and with them what is 0, for it need not
-    /// be said.
+    /// The distinguishing values, by attribute; numbers are removed, addresses are 1 if there is
+    /// one. Trailing zeros are removed, too, and with them values of 0, because those need not be
+    /// given.
     pub parts: BTreeMap<u16, Vec<u8>>,
-    /// Of a shared queue, how many requests were asked for, which differs.
+    /// For a shared queue, the number of requests asked for, which differs.
     pub places: Option<Vec<u8>>,
-    /// Of a target of XRC or of dynamic connections, what is said of queues that it does not have,
-    /// which differs.
+    /// For a target of XRC or of dynamic connections, the values for queues that it does not have,
+    /// which differ.
     pub target: Vec<Vec<u8>>,
-    /// Of a queue pair, whether small answers are to be put into completions, which differs.
+    /// For a queue pair, whether small answers are to be written into completions, which differs.
     pub scatters: bool,
 }
 
-/// Kinds: object, method, name, attributes that are compared besides the driver's, and numbers in
-/// the data for it: offset and length.
+/// Kinds: object, method, name, attributes that are compared besides the driver data, and numbers
+/// in the driver data: offset and length.
 type Kind = (
     u16,
     u16,
@@ -65,7 +65,7 @@ type Kind = (
 
 const KINDS: [Kind; 4] = [
     (0, 3, "GET_CONTEXT", &[], &[]),
-    // Entries, vector, flags. Buffer, doorbell record, page of registers.
+    // Entries, vector, flags. Buffer, doorbell record, UAR page.
     (3, 0, "CREATE_CQ", &[1, 4, 5], &[(0, 8), (8, 8), (24, 2)]),
     // Sizes, type, flags. Buffer, doorbell record, user index, doorbell.
     (
@@ -75,21 +75,21 @@ const KINDS: [Kind; 4] = [
         &[8, 9, 10],
         &[(0, 8), (8, 8), (32, 4), (36, 4), (40, 8)],
     ),
-    // Pieces, limit, type. Buffer, doorbell record, user index.
+    // Scatter/gather entries, limit, type. Buffer, doorbell record, user index.
     (5, 0, "CREATE_SRQ", &[6, 7, 9], &[(0, 8), (8, 8), (24, 4)]),
 ];
 
-/// The flags' first byte in `struct mlx5_ib_create_qp`, and `MLX5_QP_FLAG_SCATTER_CQE`.
+/// Offset of the flags' first byte in `struct mlx5_ib_create_qp`, and `MLX5_QP_FLAG_SCATTER_CQE`.
 const QP_FLAGS: usize = 28;
-/// Where the same has the doorbell record.
+/// Range of the doorbell record's address in the same struct.
 const QP_RECORD: std::ops::Range<usize> = 8..16;
 const SCATTER_CQE: u8 = 1 << 1;
 
-/// Those of the legacy commands that are compared.
+/// The legacy commands that are compared.
 const WRITTEN: [(u32, &str); 3] = [
     (5, "CREATE_AH"),
     (26, "MODIFY_QP"),
-    // The extended one has a rate behind the same words.
+    // The extended one has a rate after the same words.
     (0x8000_001a, "MODIFY_QP"),
 ];
 
@@ -176,7 +176,7 @@ fn numbers_out(data: &mut [u8], numbers: &[(usize, usize)]) {
     }
 }
 
-/// The commands of a run, those of a name together and in order.
+/// The commands of a run, grouped by name and in order.
 #[must_use]
 pub fn asked(output: &str) -> Vec<Asked> {
     let lines = output

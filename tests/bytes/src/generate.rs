@@ -1,4 +1,4 @@
-//! Tables drawn at random.
+//! Randomly generated tables.
 
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -7,15 +7,15 @@ use proptest::test_runner::{RngAlgorithm, TestRng, TestRunner};
 
 use crate::table::{Batch, Case, Request, TARGET, Table, Transport, Verb};
 
-/// The longest message: more than one packet, less than a send takes too long for.
+/// The longest message: more than one packet, and not so long that a send takes too long.
 const LONGEST: u32 = 9000;
-/// A datagram's.
+/// The longest datagram.
 const DATAGRAM: u32 = 2048;
-/// What stands before a datagram where it is received.
+/// Number of bytes before a datagram where it is received.
 const ROUTE: u32 = 40;
 
-/// A table of `cases` queue pairs, and one made for what they may leave out; the same for the same
-/// seed.
+/// A table of `cases` queue pairs, and one written for what random ones may miss; the same seed
+/// gives the same table.
 #[must_use]
 pub fn table(seed: u64, cases: usize) -> Table {
     let mut bytes = [0; 32];
@@ -31,8 +31,8 @@ pub fn table(seed: u64, cases: usize) -> Table {
     }
 }
 
-/// A queue that goes round several times with short requests where longer ones were, whatever was
-/// drawn: what libmlx5 leaves standing there is seen.
+/// A queue that wraps several times with short requests in slots of longer ones, independent of the
+/// seed: it shows what libmlx5 leaves behind there.
 fn leftovers() -> Case {
     let request = |verb, inline: bool, pieces| Request {
         verb,
@@ -48,7 +48,7 @@ fn leftovers() -> Case {
     let landing = vec![(TARGET / 2 - 65536, 8)];
     let mut send = request(Verb::Send, true, vec![(0, 1)]);
     send.receive = vec![(TARGET, 1)];
-    // Each takes one place, and a power of two is no multiple of three.
+    // Each takes one slot, and a power of two is not a multiple of three.
     let batch = Batch {
         requests: vec![
             request(Verb::AtomicCmpAndSwp, false, landing.clone()),
@@ -109,7 +109,7 @@ fn case() -> impl Strategy<Value = Case> {
     )
 }
 
-/// Where a receive request's pieces begin, and how they share what there is.
+/// Where a receive request's scatter/gather entries begin, and how they share the available room.
 fn scatter(max_sge: u32) -> impl Strategy<Value = Vec<(u64, u32)>> {
     let piece = (TARGET..2 * TARGET - 16384, any::<u32>());
     vec(piece, 1..=max_sge as usize)
@@ -138,16 +138,16 @@ fn batch_of(
         requests,
         notify: None,
     };
-    // Only an event that comes is waited for.
-    // The completion queue of an XRC domain's shared queue is not known by its queue pairs.
+    // Only an event that will come is waited for. The completion queue of an XRC domain's shared
+    // queue is not known from its queue pairs.
     batch.notify = notify
         .filter(|_| transport != Transport::Xrc)
         .filter(|solicited| batch.received().any(|one| one.solicited || !solicited));
     batch
 }
 
-/// Cuts the room for a message at random. A queue pair's own queue leaves out pieces of no length;
-/// libmlx5's shared queues do not, and the device takes 0 for 2 GiB: in those every piece has a
+/// Splits the room for a message at random. A queue pair's own queue skips entries of length 0;
+/// libmlx5's shared queues do not, and the device takes 0 for 2 GiB: in those every entry has a
 /// length.
 fn share(transport: Transport, shared: bool, request: &mut Request) {
     let message: u32 = request.pieces.iter().map(|(_, length)| length).sum();
@@ -206,7 +206,7 @@ fn request(transport: Transport, max_sge: u32, max_inline: u32) -> impl Strategy
                 pieces = vec![(pieces[0].0 & !7, 8)];
             }
             if reads {
-                // What is read lands where nothing is sent from: inline data is what it was at the
+                // Data is read to where nothing is sent from: inline data is what it was at the
                 // start.
                 for (offset, _) in &mut pieces {
                     *offset += TARGET / 2 - 65536;
@@ -219,7 +219,7 @@ fn request(transport: Transport, max_sge: u32, max_inline: u32) -> impl Strategy
             }
             Request {
                 verb,
-                // Only reads and atomics are waited for; other transports take the flag all the
+                // Only reads and atomics are waited for; other transports accept the flag all the
                 // same.
                 fence,
                 signaled,

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-/// Where the memory of requests lies, in both programs.
+/// Address of the memory of requests, in both programs.
 pub const MEMORY: u64 = 0x2000_0000_0000;
 /// Its length in bytes.
 pub const LENGTH: u64 = 1 << 20;
@@ -12,7 +12,7 @@ pub const TARGET: u64 = LENGTH / 2;
 /// What is posted.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 pub struct Table {
-    /// Queue pairs, one after the other.
+    /// Queue pairs, one after another.
     pub cases: Vec<Case>,
 }
 
@@ -21,41 +21,41 @@ pub struct Table {
 pub struct Case {
     /// Its transport.
     pub transport: Transport,
-    /// Send requests at once.
+    /// Largest number of outstanding send requests.
     pub max_send_wr: u32,
-    /// Pieces of a send request.
+    /// Scatter/gather entries of a send request.
     pub max_send_sge: u32,
     /// Inline bytes of a send request.
     pub max_inline: u32,
-    /// Receive requests at once.
+    /// Largest number of outstanding receive requests.
     pub max_recv_wr: u32,
-    /// Pieces of a receive request.
+    /// Scatter/gather entries of a receive request.
     pub max_recv_sge: u32,
     /// Whether the receiving side receives from a shared queue, of the same size.
     pub shared: bool,
-    /// Batches, each rung once; all of a batch completes before the next is posted.
+    /// Batches, each with one doorbell; all of a batch completes before the next is posted.
     pub batches: Vec<Batch>,
 }
 
-/// What is posted at once.
+/// Requests that are posted together.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 pub struct Batch {
     /// In order.
     pub requests: Vec<Request>,
-    /// Whether the receiving side waits for an event: of any completion, or (true) of a solicited
+    /// Whether the receiving side waits for an event: for any completion, or (true) for a solicited
     /// one.
     pub notify: Option<bool>,
 }
 
 impl Batch {
-    /// Those that take a receive request of the peer.
+    /// Those that consume a receive request of the peer.
     pub fn received(&self) -> impl Iterator<Item = &Request> {
         self.requests.iter().filter(|one| one.verb.is_received())
     }
 }
 
 impl Case {
-    /// What is posted, in order.
+    /// All requests, in order.
     pub fn requests(&self) -> impl Iterator<Item = &Request> {
         self.batches.iter().flat_map(|batch| &batch.requests)
     }
@@ -78,7 +78,7 @@ pub enum Transport {
 }
 
 impl Transport {
-    /// 16-byte units of a request that say where it goes.
+    /// Number of 16-byte units of a request that give its destination.
     pub fn route_units(self) -> usize {
         match self {
             Self::Rc | Self::Uc => 0,
@@ -95,7 +95,7 @@ impl Transport {
 )]
 #[derive(Clone, Debug, Deserialize, Serialize)]
 pub struct Request {
-    /// What it does.
+    /// The operation.
     pub verb: Verb,
     /// `IBV_SEND_*`: fence.
     pub fence: bool,
@@ -105,17 +105,17 @@ pub struct Request {
     pub solicited: bool,
     /// Copied into the queue.
     pub inline: bool,
-    /// Pieces: offset and length.
+    /// Scatter/gather entries: offset and length.
     pub pieces: Vec<(u64, u32)>,
     /// Offset of the remote address.
     pub remote: u64,
     /// Immediate data, or the operands of atomics.
     pub words: (u64, u64),
-    /// Pieces of the peer's receive request, where it takes one.
+    /// Scatter/gather entries of the peer's receive request, if it consumes one.
     pub receive: Vec<(u64, u32)>,
 }
 
-/// What a request does.
+/// The operation of a request.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
 #[expect(missing_docs, reason = "the names of `enum ibv_wr_opcode`")]
@@ -130,7 +130,7 @@ pub enum Verb {
 }
 
 impl Verb {
-    /// Whether it takes a receive request of the peer.
+    /// Whether it consumes a receive request of the peer.
     pub fn is_received(self) -> bool {
         matches!(
             self,
@@ -139,24 +139,26 @@ impl Verb {
     }
 }
 
-/// What a program says of a case, one JSON line each, so that its numbers can be told from content.
+/// A program's output about a case, one JSON line each, so that its numbers can be distinguished
+/// from content.
 #[derive(Clone, Copy, Debug, Deserialize, Serialize)]
 pub struct Numbers {
     /// The queue pair that sends.
     pub qpn: u32,
     /// The one that receives.
     pub peer: u32,
-    /// What it receives from; 0: itself.
+    /// The queue it receives from; 0 for its own.
     pub srq: u32,
-    /// Whether requests name that.
+    /// Whether requests name that queue.
     pub xrc: bool,
     /// The region's local key.
     pub lkey: u32,
     /// The region's remote key.
     pub rkey: u32,
-    /// Sizes that the sending side was granted: send requests, pieces and inline bytes, receive
-    /// requests and pieces.
+    /// Sizes granted to the sending side: send requests, their scatter/gather entries and inline
+    /// bytes, receive requests and their entries.
     pub caps: [u32; 5],
-    /// Requests and pieces that the receiving side was granted, in its own or in the shared queue.
+    /// Requests and scatter/gather entries granted to the receiving side, in its own or in the
+    /// shared queue.
     pub receives: [u32; 2],
 }

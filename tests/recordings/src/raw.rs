@@ -1,4 +1,4 @@
-//! What the recorder writes down: one JSON object per system call, with every byte in and out.
+//! The recorder's output: one JSON object per system call, with every byte in and out.
 
 use serde::{Deserialize, Serialize};
 
@@ -9,15 +9,15 @@ pub struct Call {
     pub pid: i32,
     /// The descriptor.
     pub fd: i32,
-    /// What the descriptor is, as `/proc` names it.
+    /// The descriptor's file, as `/proc` names it.
     pub file: String,
     /// The errno, or 0.
     pub errno: i32,
-    /// What was asked.
+    /// The call.
     pub what: What,
 }
 
-/// What was asked.
+/// A system call.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum What {
@@ -29,7 +29,7 @@ pub enum What {
         method: u16,
         /// `RDMA_DRIVER_*`.
         driver: u32,
-        /// In the order they were sent.
+        /// In the order in which they were passed.
         attrs: Vec<Attr>,
     },
     /// A legacy command by `write(2)`.
@@ -38,16 +38,16 @@ pub enum What {
         command: u32,
         /// The request after its header.
         request: Hex,
-        /// Driver data of the request, if the header says how much of it there is.
+        /// Driver data of the request, if the header gives its length.
         request_driver: Hex,
-        /// The reply, as long as there was room.
+        /// The reply, with the length of the room for it.
         reply: Hex,
         /// Driver data of the reply, as above.
         reply_driver: Hex,
     },
     /// `mmap(2)`.
     Map {
-        /// Bytes.
+        /// Length in bytes.
         len: u64,
         /// `PROT_*`.
         protection: u64,
@@ -56,7 +56,7 @@ pub enum What {
     },
     /// `read(2)`.
     Read {
-        /// What came.
+        /// The bytes read.
         bytes: Hex,
     },
     /// `close(2)`.
@@ -72,7 +72,7 @@ pub struct Attr {
     pub flags: u16,
     /// Its flags after it.
     pub flags_after: u16,
-    /// Bytes at the address, or 0 for handles and descriptors.
+    /// Number of bytes at the address, or 0 for handles and descriptors.
     pub len: u16,
     /// Element of an enumeration.
     pub element: u8,
@@ -80,9 +80,9 @@ pub struct Attr {
     pub data: u64,
     /// The data word after the call.
     pub data_after: u64,
-    /// What was at the address before the call; empty if nothing is there.
+    /// The bytes at the address before the call; empty if there are none.
     pub before: Hex,
-    /// What was at the address after the call.
+    /// The bytes at the address after the call.
     pub after: Hex,
 }
 

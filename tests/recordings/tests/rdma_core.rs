@@ -1,4 +1,5 @@
-//! Boots machines: what rdma-core asks of the kernel, and what this library asks for the same.
+//! Boots machines: what rdma-core requests of the kernel, and what this library requests for the
+//! same.
 #![allow(
     clippy::expect_used,
     clippy::panic,

@@ -1,5 +1,5 @@
-//! What rdma-core's test-suite asks of the kernel, beside what this library asks: the distinct
-//! shapes of calls, as they were recorded.
+//! What rdma-core's test suite requests of the kernel, compared with this library's requests: the
+//! distinct shapes of calls, as recorded.
 #![allow(
     clippy::panic,
     clippy::unwrap_used,
@@ -13,7 +13,7 @@ use recordings::compare::Reasons;
 use recordings::shapes::Shapes;
 use recordings::shapes::agree::without_reason;
 
-/// The most that may be kept.
+/// The largest size of the goldens.
 const MOST: u64 = 300 << 10;
 
 fn folder() -> &'static Path {
@@ -25,8 +25,8 @@ fn shapes(name: &str) -> Shapes {
     Shapes::parse(&text).unwrap()
 }
 
-/// All that was asked on any kind of a driver's devices is asked by this library, or stands in the
-/// list with its reason.
+/// Every request on any kind of a driver's devices is also made by this library, or is in the list
+/// with its reason.
 fn agree(driver: &str, kinds: &[&str], least: usize) {
     let mut theirs = Shapes::default();
     for kind in kinds {
@@ -37,7 +37,7 @@ fn agree(driver: &str, kinds: &[&str], least: usize) {
     let mut reasons = Reasons::read(&std::fs::read_to_string(list).unwrap()).unwrap();
     let ours = shapes(&format!("{driver}.uverbs.txt"));
     let found = without_reason(&theirs, &ours, &mut reasons);
-    // Each once, with the first call in which it is seen.
+    // Each difference once, with the first call in which it occurs.
     let mut places: BTreeMap<String, Vec<String>> = BTreeMap::new();
     for difference in found {
         let place = places.entry(difference.in_words()).or_default();

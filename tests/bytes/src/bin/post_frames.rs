@@ -1,4 +1,4 @@
-//! Posts raw packets, as `oracle/frames.c` does. `post-frames DEVICE`
+//! Posts raw packets, like `oracle/frames.c`. `post-frames DEVICE`
 //!
 //! # Safety
 //!

@@ -1,4 +1,4 @@
-//! Asks for rates and scheduling elements, as `oracle/qos.c` does. `post-qos DEVICE`
+//! Requests rates and scheduling elements, like `oracle/qos.c`. `post-qos DEVICE`
 
 use anyhow::Context as _;
 use uverbs::attr::{Psn, QpAttr};
@@ -24,7 +24,7 @@ fn main() -> anyhow::Result<()> {
         .pkey_index(0)
         .access(AccessFlags::empty());
     initialized.modify(&init)?;
-    // To itself.
+    // Connected to itself.
     let itself = connected.endpoint();
     let mut connected = connected.handshake(itself)?;
     tree(&context, &mut initialized, &mut connected)?;
@@ -117,7 +117,7 @@ fn entries(context: &Context) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Of raw packets, which every kernel paces.
+/// Rates of raw packets, which every kernel paces.
 fn rates(context: &Context, pd: &ProtectionDomain, cq: &CompletionQueue) -> anyhow::Result<()> {
     let mut qp = describe(pd, cq, QpType::RawPacket).build()?.into_raw();
     qp.modify(&QpAttr::to(QpState::Init).port(1))?;

@@ -28,7 +28,7 @@ use uverbs::{
 };
 
 const QKEY: u32 = 0x1111_1111;
-/// Of targets of dynamic connections.
+/// The access key of targets of dynamic connections.
 const ACCESS_KEY: u64 = 0x0123_4567_89ab_cdef;
 const PATIENCE: Duration = Duration::from_secs(20);
 
@@ -60,7 +60,7 @@ fn main() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Maps and fills the memory; returns what its first half holds.
+/// Maps and fills the memory; returns the contents of its first half.
 fn memory() -> anyhow::Result<Vec<u8>> {
     let pattern: Vec<u8> = (0..LENGTH).map(|at| (at * 7 % 251) as u8).collect();
     let protection = ProtFlags::READ | ProtFlags::WRITE;
@@ -114,7 +114,7 @@ fn run(
         let srq = receives.filter(|_| domain.is_none());
         builder = describe(builder, case)?;
         if receives.is_some() && kind == QpType::Driver {
-            // It has no queues.
+            // An XRC target has no queues.
             builder = builder
                 .max_send_wr(0)
                 .max_send_sge(0)
@@ -255,7 +255,7 @@ fn pieces_of(pieces: &[(u64, u32)], mr: &MemoryRegion) -> Vec<Sge> {
     pieces.iter().map(piece).collect()
 }
 
-/// Posts the receive requests of a batch with one ring of their queue.
+/// Posts the receive requests of a batch with one doorbell of their queue.
 fn receive(
     qp: &mut QueuePair,
     srq: Option<&mut SharedReceiveQueue>,
@@ -294,14 +294,14 @@ fn address(context: &Context, pd: &ProtectionDomain) -> anyhow::Result<AddressHa
     Ok(pd.create_ah(&vector)?)
 }
 
-/// Where requests go.
+/// The destination of requests.
 #[derive(Clone, Copy)]
 struct To<'a> {
     peer: u32,
-    /// Of a datagram, and of a request to a target of dynamic connections.
+    /// For a datagram, and for a request to a target of dynamic connections.
     ah: Option<&'a AddressHandle>,
     dynamic: bool,
-    /// Of an XRC domain.
+    /// The shared queue of an XRC domain.
     srq: Option<u32>,
 }
 
@@ -329,7 +329,7 @@ fn post(
             address: MEMORY + one.remote,
             key: mr.rkey(),
         };
-        // pyverbs passes immediate data as it lies in memory.
+        // pyverbs passes immediate data as it is in memory.
         let immediate = (one.words.0 as u32).swap_bytes();
         let operation = match one.verb {
             Verb::Send => Operation::Send,

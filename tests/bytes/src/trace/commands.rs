@@ -1,29 +1,29 @@
-//! Commands to the firmware: what the kernel made of the commands that it was given.
+//! Firmware commands: what the kernel made of the commands it was given.
 
 use super::{Line, unhex, word};
 
-/// A command that creates or changes a queue.
+/// A command that creates or modifies a queue.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Told {
-    /// The manual's name of it.
+    /// The manual's name for it.
     pub name: String,
-    /// Its input without the page list, with numbers and addresses taken out.
+    /// Its input without the page list, with numbers and addresses removed.
     pub input: Vec<u8>,
-    /// How many places a memory pool has, which differs.
+    /// Number of requests in a memory pool, which differs.
     pub places: u32,
 }
 
-/// Numbers and addresses differ from run to run: offsets of 32-bit words and the bits of them.
+/// Numbers and addresses differ from run to run: offsets of 32-bit words and their bits.
 const NUMBER: u32 = 0x00ff_ffff;
 const LOG_PAGE: u32 = 0x1f00_0000;
 const UDP_PORT: u32 = 0xffff;
 const ALL: u32 = u32::MAX;
 const LOG_WQ_PAGE: u32 = 0x1f00;
 const PLACES: u32 = 0x1f;
-/// Where in a page a queue begins: so many 64ths of it.
+/// Where a queue begins in a page, in 64ths of it.
 const OFFSET: u32 = 0xfc0;
 
-/// The pages of queues follow the context.
+/// The page list of a queue follows the context.
 const PAGES: usize = 0x110;
 /// Contexts of completion queues, targets of dynamic connections, queue pairs and memory pools'
 /// work queues.
@@ -34,7 +34,7 @@ const QP: usize = 0x18;
 const PATH: usize = QP + 0x18;
 const WQ: usize = 0x20 + 0x30;
 
-/// What the context of every queue pair has, in creation and in changes.
+/// Fields in the context of every queue pair, both in creation and in modification.
 const QUEUE_PAIR: [(usize, u32); 10] = [
     (QP + 0x04, NUMBER),
     (QP + 0x0c, NUMBER),
@@ -50,8 +50,8 @@ const QUEUE_PAIR: [(usize, u32); 10] = [
 
 fn masks(name: &str) -> Option<Vec<(usize, u32)>> {
     Some(match name {
-        // Page of registers, event queue, page size, doorbell record. How large the pages are, and
-        // so where in one a queue begins, depends on what memory the system found.
+        // UAR page, event queue, page size, doorbell record. The page size, and therefore where a
+        // queue begins in a page, depends on the memory that the system found.
         "CREATE_CQ" => vec![
             (CQ + 0x08, OFFSET),
             (CQ + 0x0c, NUMBER),
@@ -60,8 +60,8 @@ fn masks(name: &str) -> Option<Vec<(usize, u32)>> {
             (CQ + 0x38, ALL),
             (CQ + 0x3c, ALL),
         ],
-        // Where in a page it begins, domain, page of registers, doorbell record, page size, and how
-        // many places: libmlx5 takes more.
+        // Where in a page it begins, domain, UAR page, doorbell record, page size, and the number
+        // of requests: libmlx5 uses more.
         "CREATE_RMP" => vec![
             (WQ + 0x04, 0x001f_0000),
             (WQ + 0x08, NUMBER),
@@ -70,9 +70,9 @@ fn masks(name: &str) -> Option<Vec<(usize, u32)>> {
             (WQ + 0x14, ALL),
             (WQ + 0x20, LOG_WQ_PAGE | PLACES),
         ],
-        // Domain, page of registers, user index, page size, XRC domain, completion queues, doorbell
-        // record, shared queue. And what of messages in completions (`cs_req`, `cs_res`) the kernel
-        // makes of a flag, which is compared by itself.
+        // Domain, UAR page, user index, page size, XRC domain, completion queues, doorbell record,
+        // shared queue. Also what the kernel derives from a flag for messages in completions
+        // (`cs_req`, `cs_res`), which is compared separately.
         "CREATE_QP" => [
             &[(QP + 0x14, LOG_PAGE), (QP + 0xc4, 0xffff)],
             &QUEUE_PAIR[..],
@@ -85,8 +85,8 @@ fn masks(name: &str) -> Option<Vec<(usize, u32)>> {
             (DCT + 0x14, NUMBER),
             (DCT + 0x18, NUMBER),
         ],
-        // Number, domain, and what creation has, too; the peer's number, and the UDP port that the
-        // kernel makes of both numbers.
+        // Number, domain, and the fields that creation has, too; the peer's number, and the UDP
+        // port that the kernel derives from both numbers.
         "RST2INIT_QP" | "INIT2RTR_QP" | "RTR2RTS_QP" | "RTS2RTS_QP" => {
             let own = [(0x08, NUMBER), (QP + 0x14, NUMBER), (PATH + 0x20, UDP_PORT)];
             [&own, &QUEUE_PAIR[..]].concat()
@@ -96,13 +96,13 @@ fn masks(name: &str) -> Option<Vec<(usize, u32)>> {
 }
 
 impl Told {
-    /// `None` for commands that are not compared, and for those that failed.
+    /// `None` for commands that are not compared, and for failed ones.
     pub(super) fn new(line: &Line) -> Option<Self> {
         let masks = masks(&line.name).filter(|_| line.status == 0)?;
         let mut input = unhex(&line.input);
         input.resize(PAGES, 0);
         let places = (line.name == "CREATE_RMP").then(|| word(&input, WQ + 0x20) & PLACES);
-        // The user context, where there is one.
+        // The user context, if there is one.
         input[3] = u8::from(input[2] | input[3] != 0);
         input[2] = 0;
         for (at, mask) in masks {
@@ -117,7 +117,7 @@ impl Told {
         })
     }
 
-    /// Words that differ, for people: offset, this and the other.
+    /// The differing words, for display: offset, this value and the other.
     #[must_use]
     pub fn differences(&self, other: &Self) -> Vec<String> {
         let words = self.input.chunks(4).zip(other.input.chunks(4));

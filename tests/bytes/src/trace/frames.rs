@@ -7,26 +7,26 @@ use serde::Deserialize;
 use super::{Fetched, Line, unhex, word};
 
 const UNIT: usize = 16;
-/// Where replies to creations have the number.
+/// Offset of the number in replies to creations.
 const NUMBER: usize = 8;
-/// The Ethernet segment: the length of the header in it, and where that begins. What else there is
+/// In the Ethernet segment: the length of the inline header, and where the header begins. The rest
 /// follows in the next unit.
 const LENGTH: usize = 28;
 const HEADER: usize = 30;
 /// The mark of inline data.
 const INLINE: u32 = 1 << 31;
 
-/// What a program says of itself.
+/// A program's output about itself.
 #[derive(Clone, Copy, Debug, Deserialize)]
 pub struct Frames {
     /// Its region's local key.
     pub lkey: u32,
-    /// Where that begins.
+    /// The region's start address.
     pub memory: u64,
 }
 
-/// The requests of a run's send queues in order, with the key replaced, addresses counted from the
-/// region, and zeros behind headers and inline data that end within a unit.
+/// The requests of a run's send queues in order, with the key replaced, addresses relative to the
+/// region, and zeros after headers and inline data that end within a unit.
 #[must_use]
 pub fn frames(trace: &str, said: Frames) -> Vec<Fetched> {
     let mut queues = BTreeSet::new();
@@ -36,7 +36,7 @@ pub fn frames(trace: &str, said: Frames) -> Vec<Fetched> {
             continue;
         };
         match line.kind.as_str() {
-            // The kernel has send queues, too, but without a user context.
+            // The kernel also has send queues, but without a user context.
             "command" if line.name == "CREATE_SQ" && word(&unhex(&line.input), 0) & 0xffff != 0 => {
                 queues.insert(word(&unhex(&line.output), NUMBER) & 0x00ff_ffff);
             }

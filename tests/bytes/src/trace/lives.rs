@@ -1,20 +1,20 @@
-//! What belongs to which case.
+//! Assigns trace lines to cases.
 
 use std::collections::BTreeMap;
 
 use super::{Fetched, Line, Received, Rung, Told, unhex, word};
 use crate::table::Numbers;
 
-/// Where CREATE_QP and CREATE_DCT have the completion queue of receives.
+/// Offset of the receive completion queue in CREATE_QP and CREATE_DCT.
 const CQN_RECV: usize = 0x18 + 0x9c;
 const DCT_CQN: usize = 0x10 + 0x08;
-/// Where replies to creations have the number, and commands that change something.
+/// Offset of the number in replies to creations, and in commands that modify something.
 const COMMAND_NUMBER: usize = 8;
 const NUMBER: u32 = 0xff_ffff;
 const CREATE_CQ: &str = "CREATE_CQ";
 const CREATE_RMP: &str = "CREATE_RMP";
 
-/// What the device saw of a case.
+/// What the device saw for a case.
 #[derive(Clone, Debug, Default)]
 pub struct Life {
     /// Send requests, in order.
@@ -25,12 +25,12 @@ pub struct Life {
     pub rings: Vec<Rung>,
     /// Doorbells of the completion queue of the receiving side.
     pub arms: Vec<Rung>,
-    /// What the firmware was told, by name; the sending side's before the receiving side's.
+    /// Firmware commands, by name; the sending side's before the receiving side's.
     pub commands: Vec<Told>,
 }
 
-/// Takes a trace (JSON lines) apart, in which the cases follow each other. Each creates two ends,
-/// the sending one first; numbers may come again.
+/// Splits a trace (JSON lines) into consecutive cases. Each creates two ends, the sending one
+/// first; numbers may be reused.
 #[must_use]
 pub fn lives(trace: &str, cases: &[Numbers]) -> Vec<Life> {
     let mut walk = Walk {
@@ -61,12 +61,12 @@ pub fn lives(trace: &str, cases: &[Numbers]) -> Vec<Life> {
 struct Walk<'a> {
     cases: &'a [Numbers],
     lives: Vec<Life>,
-    /// Queue pairs that were created so far.
+    /// Number of queue pairs created so far.
     created: usize,
-    /// The last one's completion queue of receives.
+    /// The receive completion queue of the last one.
     cqn: u32,
-    /// What queue pairs are created upon, by name of the command and number. The kernel has some of
-    /// its own.
+    /// Objects that queue pairs depend on, by name of the command and number. The kernel has some
+    /// of its own.
     unclaimed: BTreeMap<(&'static str, u32), Told>,
 }
 
@@ -80,7 +80,7 @@ impl Walk<'_> {
         match line.name.as_str() {
             "CREATE_CQ" => drop(self.unclaimed.insert((CREATE_CQ, created), told)),
             "CREATE_RMP" => drop(self.unclaimed.insert((CREATE_RMP, created), told)),
-            // A target of dynamic connections comes into being by a command of its own.
+            // A target of dynamic connections is created by a command of its own.
             "CREATE_QP" | "CREATE_DCT" => {
                 let at = self.created / 2;
                 let Some(case) = self.cases.get(at) else {

@@ -23,22 +23,22 @@ use serde::Deserialize;
 #[serde(default)]
 struct Line {
     kind: String,
-    /// Of send requests.
+    /// For send requests.
     qpn: u32,
-    /// Of everything else.
+    /// For everything else.
     queue: u32,
     index: u32,
     bytes: String,
-    /// Of commands.
+    /// For commands.
     name: String,
     status: u32,
     #[serde(rename = "in")]
     input: String,
     #[serde(rename = "out")]
     output: String,
-    /// Of receive requests.
+    /// For receive requests.
     record: u32,
-    /// Of doorbells.
+    /// For doorbells.
     place: u64,
     value: String,
     records: Vec<Option<u32>>,
@@ -55,7 +55,7 @@ pub(crate) fn unhex(text: &str) -> Vec<u8> {
         .collect()
 }
 
-/// A big-endian word; the trace leaves out zeros at the end.
+/// A big-endian word; the trace leaves out trailing zeros.
 fn word(bytes: &[u8], at: usize) -> u32 {
     (at..at + 4).fold(0, |value, at| {
         value << 8 | u32::from(bytes.get(at).copied().unwrap_or(0))

@@ -1,28 +1,28 @@
-//! Commands of rates and of the scheduling tree, whoever made them: the kernel, or the library in a
-//! DEVX command.
+//! Commands for rates and for the scheduling tree, whether issued by the kernel or by the library
+//! in a DEVX command.
 
 use super::{Line, Told, unhex, word};
 
-/// Longer than any of these commands; the trace leaves out zeros at the end.
+/// Longer than any of these commands; the trace leaves out trailing zeros.
 const LENGTH: usize = 0x200;
-/// Where commands name what they change, and replies what they created.
+/// Where commands name what they modify, and replies what they created.
 const NUMBER: usize = 8;
-/// The parent in what creates an element.
+/// Offset of the parent in the creation of an element.
 const PARENT: usize = 0x38;
-/// The leaves in the extended part of changes of queue pairs.
+/// Offsets of the leaves in the extended part of queue pair modifications.
 const GROUPS: [usize; 2] = [0x114, 0x118];
-/// The leaf in what changes a send queue, in half of a word.
+/// Offset of the leaf in send queue modifications, in half of a word.
 const SEND_GROUP: usize = 0x40;
 
-/// The commands of a run, in order: elements have their running number instead of the device's,
-/// queues none, and the user context is 1 where it is the program's own.
+/// The commands of a run, in order: elements have consecutive numbers instead of the device's,
+/// queues have none, and the user context is 1 if it is the program's own.
 #[must_use]
 pub fn qos(trace: &str) -> Vec<Told> {
     let lines = trace
         .lines()
         .filter_map(|line| serde_json::from_str::<Line>(line).ok())
         .filter(|line| line.kind == "command" && line.status == 0);
-    // The root of roots, which is none, has number 0.
+    // The parent of the root, which does not exist, has number 0.
     let mut elements = vec![0];
     let mut told = Vec::new();
     for line in lines {
@@ -39,7 +39,7 @@ pub fn qos(trace: &str) -> Vec<Told> {
         };
         for &at in named {
             let element = word(&input, at);
-            // One that nobody created stays what it is, above all others.
+            // An element that was never created keeps its number, above all others.
             let number = elements.iter().rposition(|known| *known == element);
             let number = number.and_then(|number| u32::try_from(number).ok());
             input[at..at + 4].copy_from_slice(&number.unwrap_or(element | 1 << 31).to_be_bytes());

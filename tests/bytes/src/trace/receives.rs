@@ -4,22 +4,22 @@ use super::{Line, unhex};
 use crate::table::Numbers;
 
 const UNIT: usize = 16;
-/// The key of the piece that ends a list.
+/// The key of the entry that ends a list.
 const END: u32 = 0x100;
 
 /// One receive request as the device took it.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Received {
-    /// Its place in the queue.
+    /// Its index in the queue.
     pub index: u32,
-    /// The producer's record at that time.
+    /// The producer index in the record at that time.
     pub record: u32,
-    /// In a shared queue, the place of the next one.
+    /// In a shared queue, the index of the next one.
     pub next: Option<u32>,
-    /// All of its room, or in a shared queue what is read of it, with the local key replaced.
-    /// Places there are used again in another order, so that what is left behind the end differs.
+    /// Its whole room, or in a shared queue what is read of it, with the local key replaced. Slots
+    /// there are reused in another order, so that what is left after the end differs.
     pub bytes: Vec<u8>,
-    /// What is left there.
+    /// What is left after the end.
     pub left: Vec<u8>,
 }
 
@@ -32,7 +32,7 @@ impl Received {
         if numbers.srq != 0 {
             let first: Vec<u8> = bytes.drain(..UNIT).collect();
             next = Some(u32::from(first[2]) << 8 | u32::from(first[3]));
-            // Nothing else stands there.
+            // Nothing else is there.
             bytes.extend(first.into_iter().enumerate().map(|(at, byte)| match at {
                 2 | 3 => 0,
                 _ => byte,

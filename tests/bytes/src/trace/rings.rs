@@ -2,25 +2,25 @@
 
 use super::Line;
 
-/// Doorbells of a page that take turns are so far from each other.
+/// Distance between the doorbells of a page that are used in turn.
 const TURN: u64 = 0x100;
 
 /// A doorbell, and the records that the device found then.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Rung {
-    /// Which of a doorbell's two buffers; the place of others is the same everywhere.
+    /// Which of a doorbell's two buffers; the offset of other doorbells is always the same.
     pub place: u64,
-    /// What was written, with the queue's number taken out.
+    /// The value written, with the queue's number removed.
     pub value: u64,
-    /// Of a send queue: receive and send record of its queue pair, consumer indexes of its
-    /// completion queues. Of a completion queue: its consumer index, and how it was armed.
+    /// For a send queue: receive and send record of its queue pair, consumer indexes of its
+    /// completion queues. For a completion queue: its consumer index, and how it was armed.
     pub records: Vec<Option<u32>>,
-    /// Whether the request came with it.
+    /// Whether the request was copied with it.
     pub copied: bool,
 }
 
 impl Rung {
-    /// A send queue's: the number stands above the count of units.
+    /// A send queue's: the number is above the count of units.
     pub(super) fn send(line: &Line) -> Self {
         Self::new(line, u64::from(line.queue) << 8, line.place & TURN)
     }

@@ -14,8 +14,8 @@ pub struct Fetched {
 }
 
 impl Fetched {
-    /// The same with zeros behind inline data that ends before its unit does, and for the operand
-    /// that fetch-and-add does not have: nobody reads what stands there, libmlx5 leaves what was
+    /// The same with zeros after inline data that ends before its unit does, and for the operand
+    /// that fetch-and-add does not have: these bytes are never read, and libmlx5 leaves what was
     /// there before.
     #[must_use]
     pub fn without_padding(&self, transport: Transport, request: &Request) -> Self {
@@ -41,7 +41,7 @@ impl Fetched {
 
     pub(super) fn new(line: &Line, numbers: &Numbers) -> Self {
         let mut bytes = unhex(&line.bytes);
-        // The count of 16-byte units says how long it is; the trace leaves out zeros at the end.
+        // The count of 16-byte units gives the length; the trace leaves out trailing zeros.
         let units = bytes.get(7).map_or(0, |count| usize::from(count & 0x3f));
         bytes.resize(units.max(1) * 16, 0);
         bytes[4..7].fill(0);
@@ -49,8 +49,8 @@ impl Fetched {
             bytes[16..20].copy_from_slice(b"srqn");
         }
         for unit in bytes[16..].chunks_exact_mut(16) {
-            // A piece has the local key in its second word; the remote key, and the peer of a
-            // datagram, stand in the third.
+            // An entry has the local key in its second word; the remote key, and the peer of a
+            // datagram, are in the third.
             for (at, number, name) in [
                 (4, numbers.lkey, b"lkey"),
                 (8, numbers.rkey, b"rkey"),

@@ -7,28 +7,28 @@ use bytes_tests::asked::asked;
 use bytes_tests::table::{Batch, Case, Verb};
 use bytes_tests::trace::{Life, Rung};
 
-/// How much was compared.
+/// The amount of what was compared.
 #[derive(Debug, Default)]
 pub(crate) struct Counts {
     sends: usize,
     receives: usize,
     shared_receives: usize,
     pub(crate) doorbells: usize,
-    /// Doorbells that the request came with, of libmlx5 and of this library.
+    /// Doorbells with which the request was copied, by libmlx5 and by this library.
     pub(crate) copied: [usize; 2],
-    /// Of all doorbells, with other records beside them, or whose request was there for one of both
-    /// only: the device has its doorbells later than memory, which may have moved on by then, and
-    /// may look at a request that is not there as a whole.
+    /// Among all doorbells, those with other records beside them, or whose request had arrived for
+    /// only one of the two: the device receives doorbells later than memory, which may have moved
+    /// on by then, and may look at a request that has not arrived completely.
     pub(crate) late: usize,
     arms: usize,
     commands: usize,
     /// Commands to the kernel.
     pub(crate) asked: usize,
-    /// Differences on purpose, by the words of the crate's list.
+    /// Known differences, by the words of the crate's list.
     pub(crate) on_purpose: BTreeMap<&'static str, usize>,
 }
 
-/// What the crate's list says, as far as it must be seen.
+/// The known differences of the crate's list that must be seen.
 pub(crate) const ON_PURPOSE: [&str; 8] = [
     "behind inline data",
     "operand of fetch-and-add",
@@ -56,7 +56,7 @@ pub(crate) fn compare(table: &Table, theirs: &[Life], ours: &[Life], counts: &mu
         assert_eq!(theirs.rings.len(), case.batches.len(), "{context}");
         let begins = [theirs, ours].map(|life| life.rings.first().map_or(0, |rung| rung.place));
         for (at, (one, other)) in theirs.rings.iter().zip(&ours.rings).enumerate() {
-            // Which of two buffers is first is left to chance; then they take turns.
+            // Which of two buffers is first is arbitrary; then they are used in turn.
             let said = |rung: &Rung, begin: u64| (rung.place ^ begin, rung.value);
             assert_eq!(
                 said(one, begins[0]),
@@ -90,8 +90,8 @@ pub(crate) fn compare(table: &Table, theirs: &[Life], ours: &[Life], counts: &mu
     }
 }
 
-/// However late the device looks: what is posted last stands in the last doorbell's records, and
-/// consumer indexes are at least what was taken before the doorbell, and no more than comes.
+/// However late the device looks: what is posted last is in the last doorbell's records, and
+/// consumer indexes are at least what was consumed before the doorbell, and at most what will come.
 fn records_are_right(case: &Case, lives: [&Life; 2], context: &str) {
     let last = lives.map(|life| life.rings.last().map(|rung| rung.records[..2].to_vec()));
     assert_eq!(last[0], last[1], "{context}, records at last");
@@ -100,7 +100,8 @@ fn records_are_right(case: &Case, lives: [&Life; 2], context: &str) {
     for life in lives {
         let mut taken = 0;
         for (at, (rung, batch)) in life.rings.iter().zip(&case.batches).enumerate() {
-            // Of its sends; an XRC initiator has another one for receives, which is the kernel's.
+            // That of its sends; an XRC initiator has another one for receives, which is the
+            // kernel's.
             let consumed = rung.records[2].and_then(|count| usize::try_from(count).ok());
             assert!(
                 consumed.is_some_and(|count| (taken..=all).contains(&count)),
@@ -165,14 +166,14 @@ fn receives_are_the_same(
     }
     assert_eq!(theirs.receives.len(), ours.receives.len(), "{context}");
     for life in [theirs, ours] {
-        // Where a shared queue goes on is its own choice, as long as it says so.
+        // Which slot a shared queue uses next is its own choice, as long as it says so.
         for pair in life.receives.windows(2).filter(|_| case.shared) {
             assert_eq!(pair[0].next, Some(pair[1].index), "{context}");
         }
     }
 }
 
-/// What was asked of the kernel, and for its driver.
+/// Checks what was requested of the kernel and of its driver.
 pub(crate) fn asked_is_the_same(theirs: &str, ours: &str, counts: &mut Counts) {
     let (theirs, ours) = (asked(theirs), asked(ours));
     for (at, (one, other)) in theirs.iter().zip(&ours).enumerate() {

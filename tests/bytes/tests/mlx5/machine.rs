@@ -8,7 +8,7 @@ use testbed::connectx::{Connectx, Function};
 use testbed::{Command, Guest, Kernel, Machine, Packages};
 
 const PATIENCE: Duration = Duration::from_secs(240);
-/// The Debian whose programs are laid into guests.
+/// The Debian suite whose programs are installed in guests.
 const SUITE: &str = "bookworm";
 const PACKAGE: &str = "bytes-tests";
 
@@ -21,20 +21,20 @@ pub(crate) struct Setup {
     pub(crate) blueflame: bool,
 }
 
-/// A running machine, and the folder with the model's trace and what the programs said.
+/// A running machine, and the folder with the model's trace and the programs' output.
 pub(crate) struct Bench {
     guest: Guest,
     folder: PathBuf,
 }
 
-/// What a program said, and what the device wrote down meanwhile.
+/// A program's output, and what the device recorded meanwhile.
 pub(crate) struct Run {
     pub(crate) said: String,
     pub(crate) trace: String,
 }
 
 impl Setup {
-    /// With the tables as `/table0`, `/table1`, …
+    /// Boots it with the tables as `/table0`, `/table1`, …
     pub(crate) fn boot(self, folder: &Path, tables: &[PathBuf]) -> Bench {
         let here = Path::new(env!("CARGO_MANIFEST_DIR"));
         let [qos, frames, rings] = ["qos", "frames", "rings"].map(|name| {
@@ -82,7 +82,7 @@ impl Bench {
         let said = String::from_utf8_lossy(&output.stdout).into_owned();
         let written = std::fs::read_to_string(&path).expect("a trace");
         let trace = written[before..].to_owned();
-        // What a test that fails leaves behind.
+        // Files that a failed test leaves behind.
         let name = command.replace([' ', '/'], "-");
         std::fs::write(self.folder.join(&name), &trace).expect("a file");
         std::fs::write(self.folder.join(name + ".out"), &said).expect("a file");
@@ -100,7 +100,7 @@ fn tool() -> PathBuf {
     testbed::cargo::tool().expect("a program")
 }
 
-/// With Debian's headers and libraries.
+/// Compiles with Debian's headers and libraries.
 fn compile(source: &Path, program: &Path) {
     let packages = Packages::new(SUITE, &["libibverbs-dev", "libc6-dev"]);
     let root = packages.folder().expect("Debian's libraries");

@@ -1,8 +1,8 @@
 //! Boots machines: what this library writes for an mlx5 device equals what libmlx5 writes.
 //!
-//! A small table on 6.12, InfiniBand without and RoCE with requests that come with their doorbells,
-//! unless `UVERBS_BYTES` in the environment names kernels (`UVERBS_BYTES=6.1,6.12,newest`): then
-//! large ones on those, each with and without.
+//! A small table on 6.12, InfiniBand without and RoCE with requests that are copied with their
+//! doorbells, unless `UVERBS_BYTES` in the environment names kernels
+//! (`UVERBS_BYTES=6.1,6.12,newest`): then large ones on those, each with and without.
 #![allow(
     clippy::expect_used,
     clippy::panic,
@@ -24,16 +24,16 @@ use machine::{Bench, Setup};
 use testbed::Kernel;
 use testbed::connectx::Function;
 
-/// Queue pairs that are drawn for the only table, and for each when kernels are named.
+/// Number of queue pairs generated for the only table, and for each table if kernels are named.
 const FEW: usize = 16;
 const MANY: usize = 40;
-/// Tables then; each has a seed of its own.
+/// Number of tables then; each has a seed of its own.
 const TABLES: u64 = 2;
-/// How many both programs post.
+/// Number of frames that both programs post.
 const FRAMES: usize = 96;
-/// Requests of the table of `uverbs rings` that use up a receive.
+/// Requests in the table of `uverbs rings` that consume a receive.
 const RECEIVED: usize = 17;
-/// Kernels, separated by commas.
+/// Names of kernels, separated by commas.
 const VARIABLE: &str = "UVERBS_BYTES";
 const KERNEL: &str = "6.12";
 
@@ -71,7 +71,7 @@ fn requests_are_the_same(bench: &Bench, tables: &[Table]) -> Counts {
             &mut counts,
         );
         asked_is_the_same(&theirs.said, &ours.said, &mut counts);
-        // Two completion queues, two queue pairs, three changes of each.
+        // Two completion queues, two queue pairs, three modifications of each.
         assert!(counts.asked >= 10 * table.cases.len(), "{counts:?}");
     }
     counts
@@ -93,8 +93,8 @@ fn qos_is_the_same(bench: &Bench, function: Function, counts: &mut Counts) -> us
             one.name
         );
     }
-    // Five elements come, three of them change, five go; two queue pairs are attached and detached
-    // five times.
+    // Five elements are created, three of them modified, five destroyed; two queue pairs are
+    // attached and detached five times.
     let least = if function == Function::Roce {
         18 + 11
     } else {
@@ -123,8 +123,8 @@ fn frames_are_the_same(bench: &Bench, counts: &mut Counts) -> usize {
     theirs.len()
 }
 
-/// What `uverbs rings` shows, and the program that people build beside it: every field but those
-/// that differ from run to run.
+/// The output of `uverbs rings`, and of the program that people build to compare it with: every
+/// field except those that differ from run to run.
 fn rings_are_the_same(bench: &Bench, function: Function) -> usize {
     let gid_index = if function == Function::Roce {
         " 1 1"
@@ -137,7 +137,7 @@ fn rings_are_the_same(bench: &Bench, function: Function) -> usize {
         assert_eq!(one, other, "line {at}: theirs, ours");
     }
     assert_eq!(theirs.lines().count(), ours.lines().count());
-    // 21 requests, of which 17 use up a receive; each has a completion.
+    // 21 requests, of which 17 consume a receive; each has a completion.
     assert_eq!(ours.lines().count(), 21 * 2 + RECEIVED * 2, "{ours}");
     let failures = [" syndrome=REMOTE_ACCESS ", " syndrome=WR_FLUSH "];
     for failure in failures {
@@ -173,7 +173,7 @@ fn everything_is_the_same(function: Function) {
             0
         };
         let of_rings = rings_are_the_same(&bench, function);
-        // What is on the list and does not differ has no place there.
+        // An entry of the list that does not differ must be removed.
         for what in ON_PURPOSE {
             assert!(counts.on_purpose[what] > 0, "{what}: {counts:?}");
         }

@@ -1,5 +1,5 @@
-//! `call-shapes rxe|mlx5 FILE...`: the distinct shapes of the calls in recordings of one driver's
-//! devices.
+//! `call-shapes rxe|mlx5 FILE...`: prints the distinct shapes of the calls in recordings of one
+//! driver's devices.
 
 use anyhow::{Context as _, bail};
 use recordings::shapes::{Shapes, driver};

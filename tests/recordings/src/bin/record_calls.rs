@@ -1,5 +1,5 @@
-//! `record-calls FILE PROGRAM [ARGUMENT...]`: runs a program and writes its calls on RDMA
-//! descriptors to a file.
+//! `record-calls FILE PROGRAM [ARGUMENT...]`: runs a program and records its calls on RDMA
+//! descriptors in a file.
 
 use std::fs::File;
 use std::io::{BufWriter, Write as _};

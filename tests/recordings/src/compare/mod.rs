@@ -1,4 +1,4 @@
-//! Two recordings of one scenario, object by object.
+//! Two recordings of one scenario, compared object by object.
 
 mod reasons;
 
@@ -8,14 +8,14 @@ use std::fmt;
 use crate::normal::{Life, Recording, Step};
 pub use reasons::Reasons;
 
-/// What one of two recordings has and the other has not.
+/// A difference between two recordings.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Difference {
     /// The object: `PD1`.
     pub object: String,
     /// The command.
     pub command: String,
-    /// The field; empty when the whole call is there once.
+    /// The field; empty if the whole call is missing on one side.
     pub field: String,
     /// What rdma-core has; `-` for nothing.
     pub theirs: String,
@@ -24,7 +24,7 @@ pub struct Difference {
 }
 
 impl Difference {
-    /// What differs, whatever the object.
+    /// The difference, regardless of the object.
     #[must_use]
     pub fn in_words(&self) -> String {
         let Self {
@@ -68,8 +68,8 @@ pub fn differences(theirs: &Recording, ours: &Recording) -> Vec<Difference> {
 
 type Pair<'a> = (Option<&'a Step>, Option<&'a Step>);
 
-/// Questions to the device may come in any order: each is paired with the same one, else with the
-/// most similar that is left.
+/// Queries of the device may come in any order: each is paired with an identical one, otherwise
+/// with the most similar one that is left.
 fn by_name<'a>(theirs: &'a [Step], ours: &'a [Step]) -> Vec<Pair<'a>> {
     let mut left: Vec<&Step> = ours.iter().collect();
     let mut pairs = Vec::new();
@@ -93,7 +93,7 @@ fn by_name<'a>(theirs: &'a [Step], ours: &'a [Step]) -> Vec<Pair<'a>> {
     pairs
 }
 
-/// Calls on one object in their order: the longest common sequence of names is paired.
+/// Calls on one object in order: the longest common sequence of names is paired.
 fn in_order<'a>(theirs: &'a [Step], ours: &'a [Step]) -> Vec<Pair<'a>> {
     let (rows, columns) = (theirs.len(), ours.len());
     let mut common = vec![vec![0_usize; columns + 1]; rows + 1];
@@ -143,7 +143,7 @@ fn of_steps(object: &str, theirs: Option<&Step>, ours: Option<&Step>) -> Vec<Dif
         .iter()
         .flat_map(|step| step.fields.iter().map(|(name, _)| name))
         .collect();
-    // Structs in structs have fields of the same name.
+    // Nested structs have fields of the same name.
     let value = |step: &Step, name: &str| {
         let fields = step.fields.iter().filter(|(known, _)| known == name);
         let values: Vec<&str> = fields.map(|(_, value)| value.as_str()).collect();
@@ -232,7 +232,7 @@ mod tests {
             ("QUERY_PORT", &[("port", "1")][..]),
             ("QUERY_PORT", &[("port", "2")]),
         ];
-        // What is the same is not taken by what is only similar.
+        // An identical call is not paired with a merely similar one.
         let theirs = recording("CONTEXT", &one);
         let ours = recording("CONTEXT", &one[1..]);
         let found = differences(&theirs, &ours);

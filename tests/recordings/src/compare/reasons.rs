@@ -1,19 +1,19 @@
-//! The list of differences on purpose.
+//! The list of intended differences.
 
 use anyhow::bail;
 
 use super::Difference;
 
-/// Differences on purpose: command, field (`call` for a whole call), theirs, ours, and why.
+/// Intended differences: command, field (`call` for a whole call), theirs, ours, and why.
 ///
-/// A `*` at the end of a word stands for anything.
+/// A `*` at the end of a word matches anything.
 #[derive(Debug, Default)]
 pub struct Reasons(Vec<Reason>);
 
 #[derive(Debug)]
 struct Reason {
     words: [String; 4],
-    /// Differences that it covered.
+    /// Number of differences that it covered.
     count: usize,
 }
 
@@ -62,7 +62,7 @@ impl Reasons {
         Ok(Self(reasons))
     }
 
-    /// Whether a difference is one on purpose.
+    /// Whether a difference is intended.
     pub fn covers(&mut self, difference: &Difference) -> bool {
         let mut covered = false;
         for reason in &mut self.0 {

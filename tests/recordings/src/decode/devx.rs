@@ -1,12 +1,11 @@
-//! What comes through the descriptors of DEVX: events of the device, and replies to what was asked
-//! without waiting.
+//! Data read from DEVX descriptors: events of the device, and replies to asynchronous queries.
 
 use std::collections::BTreeMap;
 
 use super::values::Value;
 use super::{Command, Field, firmware, plain};
 
-/// The opcodes of questions whose replies come later, by cookie.
+/// The opcodes of asynchronous queries, by cookie.
 #[derive(Debug, Default)]
 pub struct Asked(BTreeMap<u64, String>);
 
@@ -23,7 +22,7 @@ impl Asked {
     }
 }
 
-/// A cookie, and what came with it.
+/// A cookie, and the data that came with it.
 fn split(bytes: &[u8]) -> (u64, &[u8]) {
     let cookie = bytes.split_first_chunk();
     cookie.map_or((0, bytes), |(cookie, rest)| {
@@ -43,7 +42,7 @@ fn with_cookie(name: &str, cookie: u64, rest: Vec<Field>) -> Command {
 /// An event of the device.
 pub(super) fn event(bytes: &[u8]) -> Command {
     let (cookie, entry) = split(bytes);
-    // The last byte tells the entry's owner, which changes with each round of the queue.
+    // The last byte gives the entry's owner, which changes with each pass over the queue.
     let entry = entry.split_last().map_or(entry, |(_, rest)| rest);
     let entry = Field {
         name: "entry".to_owned(),
@@ -53,7 +52,7 @@ pub(super) fn event(bytes: &[u8]) -> Command {
     with_cookie("read_devx_event", cookie, vec![entry])
 }
 
-/// The reply to a question.
+/// The reply to a query.
 pub(super) fn reply(bytes: &[u8], asked: &Asked) -> Command {
     let (cookie, reply) = split(bytes);
     let opcode = asked.0.get(&cookie).map_or("", String::as_str);

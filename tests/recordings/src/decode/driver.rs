@@ -5,7 +5,7 @@ use uverbs_uapi::ib_user_ioctl_verbs::{RDMA_DRIVER_MLX5, RDMA_DRIVER_RXE};
 use super::Field;
 use super::values::{self, Value};
 
-/// The fields of driver data. What no struct is known for is shown as bytes.
+/// The fields of driver data. Data without a known struct is shown as bytes.
 pub(super) fn fields(driver: u32, command: &str, out: bool, bytes: &[u8]) -> Vec<Field> {
     if bytes.is_empty() {
         return Vec::new();

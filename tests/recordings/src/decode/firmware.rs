@@ -1,5 +1,5 @@
-//! Firmware commands and their replies: opcodes by name, numbers of objects by what they number,
-//! the rest word by word.
+//! Firmware commands and their replies: opcodes by name, object numbers by the kind of object, the
+//! rest word by word.
 
 use super::Field;
 use super::values::Value;
@@ -28,20 +28,20 @@ const QUERY_CQ: &str = "QUERY_CQ";
 const CREATE_GENERAL: &str = "CREATE_GENERAL_OBJECT";
 const MODIFY_GENERAL: &str = "MODIFY_GENERAL_OBJECT";
 
-/// Replies that are longer are shown as bytes: capabilities.
+/// Longer replies are shown as bytes: capabilities.
 const WORDS: usize = 0x200;
-/// Where a completion queue's context says where its record is.
+/// Offset of the record's address in a completion queue's context.
 const RECORD: usize = 0x48;
-/// Offsets in registered memory are smaller.
+/// Offsets in registered memory are smaller than this.
 const OFFSETS: u64 = 1 << 20;
 
-/// What is numbered, the offset of its word, its bits.
+/// The kind of object, the offset of the word, its bits.
 type Number = (&'static str, usize, u32);
 
 const LOW24: u32 = 0x00ff_ffff;
 const LOW16: u32 = 0xffff;
 const ALL: u32 = u32::MAX;
-/// In a completion queue's context, which is at the same place in commands and in replies.
+/// In a completion queue's context, which is at the same offset in commands and in replies.
 const OF_CQ: [Number; 3] = [
     ("umem", 0x14, ALL),
     ("uar", 0x1c, LOW24),
@@ -79,7 +79,7 @@ fn numbers(opcode: &str, out: bool) -> Vec<Number> {
     }
 }
 
-/// The fields of a command or reply, whose attribute is called `name`.
+/// The fields of a command or reply whose attribute is called `name`.
 pub(super) fn fields(name: &str, opcode: &str, out: bool, bytes: &[u8]) -> Vec<Field> {
     let field = |part: &str, value| Field {
         name: format!("{name}.{part}"),
@@ -111,7 +111,7 @@ pub(super) fn fields(name: &str, opcode: &str, out: bool, bytes: &[u8]) -> Vec<F
     fields
 }
 
-/// A record's address is that of a page which the kernel found, unless it is an offset in
+/// A record's address is that of a page which the kernel allocated, unless it is an offset in
 /// registered memory.
 fn forget_kernel_record(bytes: &mut [u8]) {
     let Some(record) = bytes.get_mut(RECORD..RECORD + 8) else {

@@ -1,4 +1,4 @@
-//! From bytes to names: every call becomes a command with fields, however it travelled.
+//! From bytes to names: every call becomes a command with fields, in whatever encoding it was made.
 
 mod devx;
 mod driver;
@@ -16,16 +16,16 @@ use crate::raw::{Attr, Call, What};
 pub use devx::Asked;
 pub use values::Value;
 
-/// A call by its names.
+/// A call with names.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Command {
-    /// The descriptor that it went to.
+    /// The descriptor it was made on.
     pub fd: i32,
     /// The command: `ALLOC_PD`, `EX_QUERY_DEVICE`, `CQ_CREATE`, `mmap`.
     pub name: String,
-    /// The object that the kernel keeps for it: `PD`, `CQ`; `CONTEXT` for the device itself.
+    /// The kernel object concerned: `PD`, `CQ`; `CONTEXT` for the device itself.
     pub object: String,
-    /// What went in and out. Fields of structs that are zero are left out.
+    /// Inputs and outputs. Zero fields of structs are left out.
     pub fields: Vec<Field>,
     /// The errno, or 0.
     pub errno: i32,
@@ -34,15 +34,15 @@ pub struct Command {
 /// An attribute, or a field of a struct.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Field {
-    /// Its name in the kernel's headers, without what every name begins with.
+    /// Its name in the kernel's headers, without the common prefix.
     pub name: String,
     /// Whether the kernel wrote it.
     pub out: bool,
-    /// What it carried.
+    /// Its value.
     pub value: Value,
 }
 
-/// Names a call; `driver` is the device's, for commands that do not say it.
+/// Names a call; `driver` is the device's, for commands that do not give it.
 pub fn command(call: &Call, driver: u32, asked: &mut Asked) -> Command {
     let mut command = match &call.what {
         What::Ioctl {
@@ -147,8 +147,8 @@ fn invoked(driver: u32, attrs: &[Attr]) -> Command {
     )
 }
 
-/// Core request, its driver data, core reply, its driver data. Without extended headers driver data
-/// follows the core's struct.
+/// Core request, its driver data, core reply, its driver data. Without extended headers the driver
+/// data follows the core's struct.
 fn legacy(number: u32, driver: u32, parts: [&[u8]; 4]) -> Command {
     let full = recorder::command_name(number);
     let name = full.full().map_or_else(
@@ -194,7 +194,7 @@ fn legacy(number: u32, driver: u32, parts: [&[u8]; 4]) -> Command {
     }
 }
 
-/// The object that a legacy command is about, by its last word.
+/// The object of a legacy command, from the last word of its name.
 fn object_of(name: &str) -> String {
     let word = match name.rsplit('_').next().unwrap_or(name) {
         "DEVICE" | "PORT" | "CONTEXT" => "CONTEXT",
@@ -208,10 +208,10 @@ fn object_of(name: &str) -> String {
     word.to_owned()
 }
 
-/// What is in the name of a command that makes an object.
+/// Parts of the names of commands that create an object.
 const MAKERS: [&str; 4] = ["ALLOC", "REG_", "CREATE", "OPEN_"];
 
-/// Whether a command makes an object.
+/// Whether a command creates an object.
 pub(crate) fn makes(name: &str) -> bool {
     let begins = |name: &str| MAKERS.iter().any(|maker| name.starts_with(maker));
     let bare = ["EX_", "MLX5_"]
@@ -224,8 +224,8 @@ pub(crate) fn makes(name: &str) -> bool {
             .any(|maker| name.contains(maker))
 }
 
-/// Of a table that has room for more, the entries that the kernel says it wrote: what is behind
-/// them is the caller's.
+/// For a table with room for more, only the entries that the kernel reports to have written: what
+/// follows is the caller's.
 fn only_filled(fields: &mut Vec<Field>) {
     let count = fields
         .iter()
@@ -240,7 +240,7 @@ fn only_filled(fields: &mut Vec<Field>) {
     });
 }
 
-/// A name of the kernel's headers without what every name begins with.
+/// A name of the kernel's headers without the common prefix.
 fn short(full: &str, word: &str) -> String {
     full.strip_prefix(&format!("UVERBS_{word}_"))
         .map(str::to_owned)
@@ -251,7 +251,7 @@ fn short(full: &str, word: &str) -> String {
         .unwrap_or_else(|| full.to_owned())
 }
 
-/// What an attribute is called here.
+/// The name of an attribute in recordings.
 pub(crate) fn attribute_name(object: u16, method: u16, id: u16, driver: u32) -> String {
     names::attribute(object, method, id, driver)
         .map_or_else(|| format!("{id:#x}"), |full| short(full, "ATTR"))
@@ -269,8 +269,8 @@ fn method(object: u16, method: u16, driver: u32, attrs: &[Attr]) -> Command {
         _ => object_name,
     };
     let named = |attr: &Attr| attribute_name(object, method, attr.id, driver);
-    // A new object's handle is the attribute whose name says least. A handle may be 0 before and
-    // after the call.
+    // A new object's handle is the attribute with the least specific name. A handle may be 0 before
+    // and after the call.
     let made = makes(&name)
         .then(|| {
             let handles = attrs
@@ -285,7 +285,7 @@ fn method(object: u16, method: u16, driver: u32, attrs: &[Attr]) -> Command {
     };
     let firmware = attrs.iter().find(|attr| named(attr).ends_with("_CMD_IN"));
     let firmware = firmware.map(|attr| firmware::opcode(&values::sent(attr)));
-    // What spreads frames over a table has driver data of its own.
+    // A queue pair that distributes frames over a table has driver data of its own.
     let spreads = attrs.iter().any(|attr| named(attr).contains("IND_TABLE"));
     let driver_name = if spreads { "QP_CREATE/RSS" } else { &name };
     let mut fields = Vec::new();

@@ -1,4 +1,4 @@
-//! What a field carried.
+//! Values of fields.
 
 use uverbs::recorder::{self, Attribute, Direction};
 
@@ -7,10 +7,10 @@ use crate::raw::Attr;
 
 /// `UVERBS_ATTR_F_VALID_OUTPUT`.
 const WRITTEN: u16 = 2;
-/// Bytes up to which an input lies in the attribute itself.
+/// Up to this many bytes an input is in the attribute itself.
 const INLINE: u16 = 8;
 
-/// What a field carried.
+/// The value of a field.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum Value {
     /// Up to 64 bits.
@@ -26,7 +26,7 @@ pub enum Value {
 }
 
 impl Value {
-    /// A number where the size is that of one.
+    /// A number if the size is that of one.
     fn of(bytes: &[u8]) -> Self {
         match bytes.len() {
             1 | 2 | 4 | 8 => {
@@ -47,7 +47,7 @@ impl Value {
     }
 }
 
-/// The bytes of an input, wherever they were.
+/// The bytes of an input, wherever they are.
 pub(super) fn sent(attr: &Attr) -> Vec<u8> {
     if attr.len > INLINE {
         return attr.before.0.clone();
@@ -66,7 +66,7 @@ fn has_handle(name: &str) -> bool {
     name.contains("HANDLE") || ends.iter().any(|end| name.ends_with(end))
 }
 
-/// Whether the kernel writes an attribute if it does what it is asked.
+/// Whether the kernel writes an attribute if the command succeeds.
 fn is_answer(name: &str) -> bool {
     let ends = [
         "_OUT",
@@ -80,7 +80,7 @@ fn is_answer(name: &str) -> bool {
     name.contains("RESP") || ends.iter().any(|end| name.ends_with(end))
 }
 
-/// Attributes with the handles of several objects.
+/// Attributes that hold the handles of several objects.
 const HANDLES: [&str; 2] = ["_ARR_COUNTERS_DEVX", "_ARR_FLOW_ACTIONS"];
 
 fn handles(name: &str, bytes: &[u8]) -> Vec<Field> {
@@ -94,7 +94,8 @@ fn handles(name: &str, bytes: &[u8]) -> Vec<Field> {
         .collect()
 }
 
-/// What follows a legacy command's struct and belongs to it: rules' specifications, tables' queues.
+/// What follows a legacy command's struct and belongs to it: specifications of rules, queues of
+/// tables.
 pub(super) fn of_list(command: &str, tail: &[u8]) -> Option<Vec<Field>> {
     match command {
         "EX_CREATE_FLOW" => Some(vec![Field {
@@ -112,8 +113,9 @@ pub(super) fn is_handle(attr: &Attr, name: &str) -> bool {
     attr.len == 0 && (is_fd(name) || has_handle(name))
 }
 
-/// An attribute; one that carries a struct becomes its fields. `new` is of a handle that the kernel
-/// gave, `firmware` the opcode of a firmware command or of what it is the reply to.
+/// An attribute; one that holds a struct becomes its fields. `new` is for a handle that the kernel
+/// returned, `firmware` is the opcode of a firmware command or of the command that this is the
+/// reply to.
 pub(super) fn of_attr(
     attr: &Attr,
     full: Option<&'static str>,
@@ -138,7 +140,7 @@ pub(super) fn of_attr(
             } else if has_handle(name) {
                 Value::Handle(low)
             } else {
-                // An element of an enumeration may have no bytes.
+                // An enumeration element may have no bytes.
                 Value::Number(attr.data | u64::from(attr.element))
             },
         );
@@ -176,7 +178,7 @@ pub(super) fn of_attr(
     }
 }
 
-/// A table as long as the caller had room.
+/// A table with as many entries as the caller had room for.
 fn gid_entries(bytes: &[u8]) -> Vec<Field> {
     let size = size_of::<uverbs_uapi::ib_user_ioctl_verbs::ib_uverbs_gid_entry>();
     let mut fields = Vec::new();
@@ -196,7 +198,7 @@ pub(super) fn of_struct(layout: &str, bytes: &[u8], out: bool) -> Option<Vec<Fie
     let attributes = recorder::struct_fields(layout, bytes, direction)?;
     let mut fields = Vec::new();
     for field in of_attributes(attributes, out) {
-        // Where rxe's rings are mapped from.
+        // The offset that rxe's rings are mapped from.
         match &field.value {
             Value::Bytes(bytes) if field.name.ends_with("mi") => {
                 let inner = of_struct("mminfo", bytes, out).unwrap_or_default();
@@ -211,7 +213,7 @@ pub(super) fn of_struct(layout: &str, bytes: &[u8], out: bool) -> Option<Vec<Fie
     Some(fields)
 }
 
-/// Fields as the library's recorder decodes them, less those that are zero.
+/// Fields as decoded by the library's recorder, without those that are zero.
 pub(super) fn of_attributes(attributes: Vec<Attribute>, out: bool) -> Vec<Field> {
     attributes
         .into_iter()

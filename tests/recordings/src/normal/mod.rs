@@ -14,7 +14,7 @@ use names::Names;
 pub struct Step {
     /// The command.
     pub name: String,
-    /// Fields by name; those that the kernel wrote have an arrow before it.
+    /// Fields by name; those that the kernel wrote are prefixed with an arrow.
     pub fields: Vec<(String, String)>,
     /// The errno, or 0.
     pub errno: i32,
@@ -37,16 +37,16 @@ pub struct Recording {
 }
 
 impl Recording {
-    /// Takes the lines of a recorder apart.
+    /// Parses a recorder's lines.
     ///
     /// # Errors
-    /// A line that is no call.
+    /// A line that is not a call.
     pub fn read(lines: &str, driver: u32) -> anyhow::Result<Self> {
         let calls: Result<Vec<Call>, _> = lines.lines().map(serde_json::from_str).collect();
         Ok(Self::of(&calls?, driver))
     }
 
-    /// Brings calls into their normal form.
+    /// Converts calls to their normal form.
     #[must_use]
     pub fn of(calls: &[Call], driver: u32) -> Self {
         let mut names = Names::default();
@@ -67,7 +67,7 @@ impl Recording {
                 .trim_end_matches(|c: char| c.is_ascii_digit())
                 .to_owned();
             let life = recording.lives.entry(life).or_default();
-            // Questions to the device have the same answer every time.
+            // Queries of the device have the same answer every time.
             if kind != "CONTEXT" || !life.steps.contains(&step) {
                 life.push(step);
             }
@@ -77,21 +77,21 @@ impl Recording {
     }
 }
 
-/// A question whether the kernel has a way, which is made to fail.
+/// A query whether the kernel supports an encoding, which is made to fail.
 pub(crate) fn is_probe(command: &Command) -> bool {
     const ENOSPC: i32 = 28;
     command.errno == ENOSPC && command.object == "CONTEXT"
 }
 
-/// A read of events that came too early: how many there are is a matter of timing.
+/// A read of events that came too early: their number depends on timing.
 fn found_nothing(command: &Command) -> bool {
     const EAGAIN: i32 = 11;
     command.errno == EAGAIN && command.name.starts_with("read")
 }
 
 impl Life {
-    /// Maps that follow each other are in the order of their rings' names, in which they were made
-    /// says nothing.
+    /// Consecutive mappings are sorted by the names of their rings, because the order in which they
+    /// were made is irrelevant.
     fn push(&mut self, step: Step) {
         let ring = |step: &Step| {
             let offset = step.fields.iter().find(|(name, _)| name == "offset");

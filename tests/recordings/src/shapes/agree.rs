@@ -1,10 +1,10 @@
-//! What rdma-core asks and this library does not.
+//! Requests of rdma-core that this library does not make.
 
 use super::{Shape, Shapes};
 use crate::compare::{Difference, Reasons};
 
-/// Of each shape of `theirs` that `ours` has not, how it differs from the one that is nearest to
-/// it: the fewest differences without a reason. Each reason that is needed is counted.
+/// For each shape of `theirs` that is not among `ours`, its differences from the nearest one: the
+/// one with the fewest differences without a reason. Each reason that is needed is counted.
 #[must_use]
 pub fn without_reason(theirs: &Shapes, ours: &Shapes, reasons: &mut Reasons) -> Vec<Difference> {
     let mut found = Vec::new();
@@ -40,7 +40,7 @@ fn difference(shape: &Shape, field: &str, theirs: &str, ours: &str) -> Differenc
     }
 }
 
-/// By attribute and field.
+/// Differences, by attribute and field.
 fn differences(theirs: &Shape, ours: &Shape) -> Vec<Difference> {
     let value = |shape: &Shape, name: &str| match shape.parts.get(name) {
         Some(value) => value.clone(),

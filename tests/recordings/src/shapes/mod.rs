@@ -1,6 +1,6 @@
-//! What calls look like, whatever they are about: the command, which attributes of which length,
-//! the values of flags, masks and types, and how the kernel answered. A test-suite that makes a
-//! hundred thousand calls has a few hundred shapes.
+//! Shapes of calls, regardless of their objects: the command, which attributes of which length, the
+//! values of flags, masks and types, and the kernel's answer. A test suite that makes a hundred
+//! thousand calls has a few hundred shapes.
 
 pub mod agree;
 
@@ -14,8 +14,8 @@ use uverbs_uapi::ib_user_ioctl_verbs::{RDMA_DRIVER_MLX5, RDMA_DRIVER_RXE};
 use crate::decode::{self, Asked, Value};
 use crate::raw::{Attr, Call, What};
 
-/// What a call looks like. Its text is one line: command, answer, attributes with their lengths,
-/// fields with their values. An attribute that a kernel which does not know it may ignore has the
+/// The shape of a call. Its text is one line: command, answer, attributes with their lengths,
+/// fields with their values. An attribute that a kernel may ignore if it does not know it has the
 /// value `optional`.
 #[derive(Clone, Debug, Eq, Ord, PartialEq, PartialOrd)]
 pub struct Shape {
@@ -30,7 +30,7 @@ pub struct Shape {
 /// `UVERBS_ATTR_F_MANDATORY`.
 const MANDATORY: u16 = 1;
 
-/// What is in the names of fields whose values are chosen from few.
+/// Parts of the names of fields whose values are chosen from a small set.
 const CHOSEN: [&str; 13] = [
     "access",
     "caps",
@@ -48,8 +48,8 @@ const CHOSEN: [&str; 13] = [
 ];
 
 impl Shape {
-    /// The shape of a call; nothing of what says nothing: closing, reads that found nothing, and
-    /// questions whether the kernel has a way, which are made to fail.
+    /// The shape of a call; `None` for irrelevant ones: closing, reads that found nothing, and
+    /// queries whether the kernel supports an encoding, which are made to fail.
     fn of(call: &Call, driver: u32, asked: &mut Asked) -> Option<Self> {
         let command = decode::command(call, driver, asked);
         let mut parts = match &call.what {
@@ -132,7 +132,7 @@ fn of_attributes(
     parts
 }
 
-/// Of a legacy command.
+/// The parts of a legacy command.
 fn of_parts(what: &What) -> BTreeMap<String, String> {
     let What::Write {
         request,
@@ -175,7 +175,7 @@ impl Shapes {
     /// Adds the calls in a recorder's lines; `driver` is the device's.
     ///
     /// # Errors
-    /// A line that is no call.
+    /// A line that is not a call.
     pub fn record(&mut self, lines: &str, driver: u32) -> anyhow::Result<()> {
         let mut asked = Asked::default();
         for line in lines.lines() {
@@ -185,10 +185,10 @@ impl Shapes {
         Ok(())
     }
 
-    /// Reads what [`Display`](fmt::Display) wrote.
+    /// Parses the output of [`Display`](fmt::Display).
     ///
     /// # Errors
-    /// A line that is no shape.
+    /// A line that is not a shape.
     pub fn parse(text: &str) -> anyhow::Result<Self> {
         let lines = text.lines().filter(|line| !line.starts_with('#'));
         Ok(Self(lines.map(Shape::parse).collect::<Result<_, _>>()?))

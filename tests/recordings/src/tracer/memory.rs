@@ -5,10 +5,10 @@ use std::io::IoSliceMut;
 use nix::sys::uio::{RemoteIoVec, process_vm_readv};
 use nix::unistd::Pid;
 
-/// More is not read: no attribute and no legacy command is longer.
+/// The largest length that is read: no attribute and no legacy command is longer.
 const MOST: usize = 1 << 17;
 
-/// Reads `len` bytes; nothing where they cannot be read.
+/// Reads `len` bytes; returns an empty vector if they cannot be read.
 pub(super) fn read(pid: Pid, address: u64, len: usize) -> Vec<u8> {
     let mut bytes = vec![0; len.min(MOST)];
     let Ok(base) = usize::try_from(address) else {
@@ -27,7 +27,7 @@ pub(super) fn read(pid: Pid, address: u64, len: usize) -> Vec<u8> {
     bytes
 }
 
-/// A number of `N` bytes at an offset, 0 where there is none.
+/// A number of `N` bytes at an offset, 0 if it is out of range.
 pub(super) fn word<const N: usize>(bytes: &[u8], at: usize) -> [u8; N] {
     bytes
         .get(at..at + N)

@@ -1,9 +1,9 @@
-//! Runs a program and stops it at each of its system calls, to write down those on RDMA descriptors
+//! Runs a program and stops it at each of its system calls, to record those on RDMA descriptors
 //! with all of their bytes.
 //!
 //! # Safety
 //!
-//! What runs between fork and exec is one `ptrace(2)` call.
+//! Between fork and exec only one `ptrace(2)` call is made.
 #![allow(unsafe_code, reason = "asks to be traced between fork and exec")]
 
 mod memory;
@@ -24,10 +24,10 @@ use nix::unistd::Pid;
 use crate::raw::Call;
 use stop::Entry;
 
-/// Runs `command` to its end and writes one line per call to `out`; gives the exit code.
+/// Runs `command` to its end and writes one line per call to `out`; returns the exit code.
 ///
 /// # Errors
-/// A program that cannot be started, a kernel that does not let it be traced, an `out` that fails.
+/// A program that cannot be started, a kernel that does not permit tracing it, an `out` that fails.
 pub fn record(command: &mut Command, out: &mut dyn Write) -> anyhow::Result<i32> {
     // SAFETY: see the module.
     unsafe { command.pre_exec(|| ptrace::traceme().map_err(Into::into)) };
@@ -83,7 +83,7 @@ fn follow(first: Pid, out: &mut dyn Write) -> anyhow::Result<i32> {
                 }
                 (pid, None)
             }
-            // A new thread's first stop is this signal, which is no one's.
+            // A new thread's first stop is this signal, which must not be delivered.
             WaitStatus::PtraceEvent(pid, ..)
             | WaitStatus::Stopped(pid, Signal::SIGSTOP | Signal::SIGTRAP) => (pid, None),
             WaitStatus::Stopped(pid, signal) => (pid, Some(signal)),

@@ -12,10 +12,10 @@ use crate::raw::{Attr, Call, Hex, What};
 
 /// `RDMA_VERBS_IOCTL`.
 const RDMA_VERBS_IOCTL: u64 = 0xc018_1b01;
-/// Bytes of `ib_uverbs_ioctl_hdr` and of each `ib_uverbs_attr`.
+/// Length of `ib_uverbs_ioctl_hdr` and of each `ib_uverbs_attr`.
 const HEADER: usize = 24;
 const ATTRIBUTE: usize = 16;
-/// Bytes of `ib_uverbs_cmd_hdr`, and of `ib_uverbs_ex_cmd_hdr` behind it.
+/// Length of `ib_uverbs_cmd_hdr`, and of `ib_uverbs_ex_cmd_hdr` after it.
 const LEGACY: usize = 8;
 const EXTENDED: usize = 16;
 
@@ -54,7 +54,7 @@ impl Entry {
         if !kinds.contains(&number) {
             return None;
         }
-        // The kernel looks at the lower half alone.
+        // The kernel uses only the lower half.
         let fd = u32::try_from(args[at] & u64::from(u32::MAX))
             .ok()?
             .cast_signed();
@@ -77,7 +77,7 @@ impl Entry {
         })
     }
 
-    /// What is written down of it when it has been made.
+    /// The record of the call, once it has been made.
     pub(super) fn leave(self, pid: Pid) -> Option<Call> {
         let result = ptrace::getregs(pid).ok()?.rax.cast_signed();
         let errno = if (-4095..0).contains(&result) {
@@ -109,7 +109,7 @@ impl Entry {
     }
 }
 
-/// What a descriptor is, if it is a verbs device or events of one.
+/// The descriptor's file, if it is a verbs device or a source of its events.
 fn rdma_file(pid: Pid, fd: i32) -> Option<String> {
     let link: PathBuf = format!("/proc/{pid}/fd/{fd}").into();
     let file = std::fs::read_link(link).ok()?;
@@ -147,7 +147,7 @@ fn ioctl(pid: Pid, address: u64) -> Kind {
     }
 }
 
-/// The kernel writes to the attributes themselves, too: new handles, and which outputs it wrote.
+/// The kernel also writes to the attributes themselves: new handles, and which outputs it wrote.
 fn answered(pid: Pid, address: u64, header: &[u8], mut attrs: Vec<Attr>) -> What {
     let now = read(pid, address, HEADER + attrs.len() * ATTRIBUTE);
     for (attr, now) in attrs.iter_mut().zip(
@@ -167,8 +167,8 @@ fn answered(pid: Pid, address: u64, header: &[u8], mut attrs: Vec<Attr>) -> What
     }
 }
 
-/// Requests say in their headers where the reply goes and how long the parts are, in words of 4 or
-/// 8 bytes.
+/// Requests give in their headers the address of the reply and the lengths of the parts, in units
+/// of 4 or 8 bytes.
 fn legacy(pid: Pid, bytes: &[u8]) -> Option<What> {
     let command = u32::from_ne_bytes(word(bytes, 0));
     let words = |at| usize::from(u16::from_ne_bytes(word(bytes, at)));
@@ -178,7 +178,7 @@ fn legacy(pid: Pid, bytes: &[u8]) -> Option<What> {
         (8, LEGACY + EXTENDED)
     };
     let request = bytes.get(begin..)?;
-    // Where the reply goes: in the extended header, or first in the request.
+    // The address of the reply: in the extended header, or first in the request.
     let response = u64::from_ne_bytes(word(bytes, LEGACY));
     let out = words(6) * size;
     let reply = read(pid, response, out);

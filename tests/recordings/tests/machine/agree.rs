@@ -1,4 +1,4 @@
-//! Comparing every scenario, and both sides with what was recorded before.
+//! Compares every scenario, and both sides with the earlier recordings.
 
 use std::collections::BTreeMap;
 use std::time::Instant;
@@ -10,11 +10,11 @@ use testbed::Guest;
 
 use super::{GOLDEN_KERNEL, OF_TEST_SUITE, Play, Stage, package, record};
 
-/// Set to write the goldens anew.
+/// Set to rewrite the goldens.
 const WRITE: &str = "UVERBS_RECORDINGS_WRITE";
 
 impl Play {
-    /// Plays every scenario on both sides.
+    /// Runs every scenario on both sides.
     pub(super) fn on(&self, guest: &Guest, kernel: &str) {
         let since = Instant::now();
         let list = package().join(format!("{}-differences.txt", self.driver));
@@ -57,7 +57,7 @@ impl Play {
         if kernel == GOLDEN_KERNEL {
             wrong.extend(self.shapes(&shapes));
         }
-        // Each once, with where it is seen.
+        // Each difference once, with where it occurs.
         wrong.extend(
             without_reason
                 .into_iter()
@@ -80,7 +80,7 @@ impl Play {
         );
     }
 
-    /// The line by which the shapes of this library's calls differ from those that are kept.
+    /// The first line in which the shapes of this library's calls differ from the golden.
     fn shapes(&self, shapes: &Shapes) -> Option<String> {
         let Self { driver, .. } = self;
         let text = format!(
@@ -91,7 +91,7 @@ impl Play {
     }
 }
 
-/// The line by which a text differs from the golden that is kept, or writes it.
+/// The first line in which a text differs from its golden; or writes the golden.
 fn kept(name: &str, text: &str) -> Option<String> {
     let file = package().join("goldens").join(name);
     if std::env::var_os(WRITE).is_some() {
@@ -113,7 +113,7 @@ fn kept(name: &str, text: &str) -> Option<String> {
 }
 
 impl Stage {
-    /// The line by which a recording differs from the one that is kept.
+    /// The first line in which a recording differs from its golden.
     fn golden(&self, scenario: &str, side: &str, recording: &Recording) -> Option<String> {
         let Self { kind, device, .. } = self;
         let program = if side == "uverbs" {

@@ -1,4 +1,4 @@
-//! The machines that both kinds of programs run in.
+//! The machines in which both kinds of programs run.
 
 mod agree;
 
@@ -10,13 +10,13 @@ use testbed::connectx::{Connectx, Function};
 use testbed::{Command, Guest, Kernel, Machine, Packages, cargo};
 use uverbs_uapi::ib_user_ioctl_verbs::{RDMA_DRIVER_MLX5, RDMA_DRIVER_RXE};
 
-/// The Debian whose programs are laid into guests.
+/// The Debian suite whose programs are installed in guests.
 const SUITE: &str = "bookworm";
 const PATIENCE: Duration = Duration::from_secs(120);
 /// The kernel whose answers are in the goldens.
 const GOLDEN_KERNEL: &str = "6.12";
 
-/// What every device can be asked.
+/// Scenarios for every device.
 const EVERYWHERE: [&str; 11] = [
     "queries",
     "regions",
@@ -31,10 +31,10 @@ const EVERYWHERE: [&str; 11] = [
     "events",
 ];
 
-/// What rdma-core's test-suite asks besides, played by this library alone.
+/// What rdma-core's test suite additionally requests, run only with this library.
 const OF_TEST_SUITE: &str = "test-suite";
 
-/// What mlx5 devices can be asked besides.
+/// Additional scenarios for mlx5 devices.
 const MLX5: [&str; 8] = [
     "firmware",
     "pages",
@@ -45,7 +45,7 @@ const MLX5: [&str; 8] = [
     "dynamic",
     "establishment",
 ];
-/// Where the kind of the port matters.
+/// Those where the kind of the port matters.
 const MLX5_ROCE: [&str; 9] = [
     "queries",
     "rc",
@@ -78,7 +78,7 @@ fn package() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
 
-/// Debian's headers and libraries, the system's compiler.
+/// Compiles with Debian's headers and libraries and the system's compiler.
 fn oracle(folder: &Path) -> PathBuf {
     let root = Packages::new(SUITE, &["libibverbs-dev", "libc6-dev"])
         .folder()
@@ -125,7 +125,7 @@ fn boot(machine: Machine, name: &str) -> Guest {
     guest
 }
 
-/// Runs a command under the recorder; one line per call.
+/// Runs a command under the recorder; returns one line per call.
 fn record(guest: &Guest, command: &str) -> String {
     let shell = format!("record-calls /calls {command} && cat /calls && rm /calls");
     let output = guest

@@ -1,4 +1,4 @@
-//! Events of both kinds.
+//! Completion and asynchronous events.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use super::{Stage, queue_pairs};
 const PATIENCE: Duration = Duration::from_secs(30);
 
 impl Stage {
-    /// A message to itself out of a shared queue, which wakes the channel and goes below the limit.
+    /// A message to itself from a shared queue, which wakes the channel and falls below the limit.
     pub(crate) fn events(&self) -> anyhow::Result<()> {
         let pd = self.context.alloc_pd()?;
         let channel = self.context.create_completion_channel()?;

@@ -1,4 +1,4 @@
-//! Firmware commands, their objects, and pages of registers.
+//! Firmware commands, their objects, and UAR pages.
 
 use std::fs::OpenOptions;
 use std::io::{BufRead as _, BufReader, Write as _};
@@ -12,15 +12,15 @@ use uverbs::mlx5::prm::{Mailbox, bit, field, opcode, word};
 
 use super::Stage;
 
-/// The software ConnectX.
+/// The control socket of the software ConnectX.
 const MODEL: &str = "/dev/virtio-ports/testbed.connectx";
 const MODIFY_CQ: u16 = 0x403;
-/// The group of capabilities of Ethernet ports.
+/// The capability group of Ethernet ports.
 const ETHERNET: u16 = 1;
 const COOKIE: u64 = 0x77;
 
 impl Stage {
-    /// Capabilities, a completion queue by commands, later replies, events.
+    /// Capabilities, a completion queue created by commands, asynchronous replies, events.
     pub(crate) fn firmware(&self) -> anyhow::Result<()> {
         let devx = self.context.mlx5()?.devx()?;
         let descriptor = eventfd(0, EventfdFlags::empty())?;
@@ -39,7 +39,7 @@ impl Stage {
         let umem = unsafe { devx.register(&init, ()) }?;
         let uar = devx.uar(false)?;
 
-        // 64 entries, the record behind them.
+        // 64 entries, followed by the record.
         let mut create = Mailbox::command(opcode::CREATE_CQ, 0, 0x110);
         create.set(bit(0x10, 25), 1);
         create.set(word(0x14), umem.id());
@@ -87,7 +87,7 @@ impl Stage {
         Ok(())
     }
 
-    /// Of registers, with and without write combining.
+    /// UAR pages, with and without write combining.
     pub(crate) fn pages(&self) -> anyhow::Result<()> {
         let devx = self.context.mlx5()?.devx()?;
         let plain = devx.uar(false)?;
@@ -97,7 +97,7 @@ impl Stage {
     }
 }
 
-/// Has the model tell the first function's port that its clients should register again.
+/// Makes the model report on the first function's port that its clients should register again.
 fn change_of_the_port() -> anyhow::Result<()> {
     let mut model = OpenOptions::new().read(true).write(true).open(MODEL)?;
     model.write_all(b"event 0 client-reregister 0\n")?;

@@ -25,14 +25,14 @@ use uverbs::link::LinkLayer;
 use uverbs::memory::{MwType, Reregister};
 use uverbs::{AccessFlags, AddressVector, Context, Notify, QpType};
 
-/// The port of everything.
+/// The port that everything uses.
 const PORT: u8 = 1;
 
 /// Pages to register.
 #[repr(align(4096))]
 struct Pages([u8; 16384]);
 
-/// What every scenario has.
+/// What every scenario uses.
 struct Stage {
     context: Context,
     memory: *mut u8,
@@ -80,7 +80,7 @@ fn main() -> anyhow::Result<()> {
 
 impl Stage {
     fn queries(&self) -> anyhow::Result<()> {
-        // Opening asked for the device's attributes.
+        // Opening has queried the device's attributes.
         let _ = self.context.device_attr();
         self.context.query_port(PORT)?;
         self.context.gid_table()?;
@@ -174,7 +174,7 @@ impl Stage {
         Ok(())
     }
 
-    /// The way to this port itself.
+    /// The path to this port itself.
     fn path(&self) -> anyhow::Result<AddressVector> {
         let port = self.context.query_port(PORT)?;
         if port.link_layer != LinkLayer::Ethernet {

@@ -1,4 +1,4 @@
-//! Objects that few devices have.
+//! Objects that few devices support.
 
 use uverbs::attr::QpAttr;
 use uverbs::link::Mtu;
@@ -10,7 +10,7 @@ use super::{PORT, Stage};
 
 const ACCESS_KEY: u64 = 0xfeed;
 
-/// Requests to send and their pieces; there are none to receive.
+/// Send requests and their scatter/gather entries; there are no receives.
 fn sizes(builder: QueuePairBuilder<'_>, requests: u32, pieces: u32) -> QueuePairBuilder<'_> {
     builder
         .max_send_wr(requests)
@@ -27,7 +27,7 @@ impl Stage {
         Ok(queue)
     }
 
-    /// Work queues, a table of them, and what spreads over it.
+    /// Work queues, a table of them, and the queue pair that distributes over it.
     pub(crate) fn work_queues(&self) -> anyhow::Result<()> {
         let pd = self.context.alloc_pd()?;
         let cq = self.context.create_cq(64)?;
@@ -68,7 +68,7 @@ impl Stage {
         Ok(())
     }
 
-    /// Memory on the device.
+    /// Device memory.
     pub(crate) fn device_memory(&self) -> anyhow::Result<()> {
         let pd = self.context.alloc_pd()?;
         let memory = self.context.mlx5()?.alloc_device_memory(4096, 6)?;

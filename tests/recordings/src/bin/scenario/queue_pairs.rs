@@ -15,11 +15,11 @@ use super::{PORT, Stage};
 
 const QKEY: u32 = 0x1111_1111;
 
-/// What a peer's device can do, and what both can.
+/// The options of a peer's device, and those common to both.
 const PEER: u32 = 0x1000_0035;
 const AGREED: u32 = 0x1000_0005;
 
-/// One of 16 requests of 2 pieces to send, and 8 of 1 to receive.
+/// Creates one with 16 send requests of 2 scatter/gather entries, and 8 receives of 1.
 pub(crate) fn create(
     pd: &ProtectionDomain,
     cq: &CompletionQueue,
@@ -91,7 +91,8 @@ impl Stage {
         Ok(())
     }
 
-    /// What the device offers, the peer's, and what is agreed to by the change to RTR.
+    /// The options that the device offers, the peer's, and those agreed to in the transition to
+    /// RTR.
     pub(crate) fn establishment(&self) -> anyhow::Result<()> {
         let pd = self.context.alloc_pd()?;
         let cq = self.context.create_cq(32)?;

@@ -1,4 +1,4 @@
-//! Raw packets, and the rules that lead them to their queue pair.
+//! Raw packets, and the rules that steer them to their queue pair.
 
 use uverbs::mlx5::prm::{Mailbox, word};
 use uverbs::mlx5::steering::{
@@ -19,7 +19,7 @@ fn of_type(mac: [u8; 6], ether_type: u16) -> MatchWords {
 }
 
 impl Stage {
-    /// A rule of verbs, and rules by match words.
+    /// A verbs flow rule, and rules by match parameters.
     pub(crate) fn raw_packets(&self) -> anyhow::Result<()> {
         let pd = self.context.alloc_pd()?;
         let cq = self.context.create_cq(32)?;

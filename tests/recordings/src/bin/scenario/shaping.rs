@@ -45,7 +45,7 @@ impl Stage {
         Ok(())
     }
 
-    /// Of a send queue.
+    /// Scheduling of a send queue.
     pub(crate) fn raw_scheduling(&self) -> anyhow::Result<()> {
         let pd = self.context.alloc_pd()?;
         let cq = self.context.create_cq(32)?;
@@ -67,7 +67,7 @@ impl Stage {
         Ok(())
     }
 
-    /// Entries of the table of rates.
+    /// Entries of the rate table.
     pub(crate) fn pacing_entries(&self) -> anyhow::Result<()> {
         let devx = self.context.mlx5()?.devx()?;
         let limit = RateLimit::kbps(100_000)

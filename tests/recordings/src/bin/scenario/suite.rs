@@ -1,4 +1,4 @@
-//! What rdma-core's test-suite asks besides what the other scenarios do.
+//! What rdma-core's test suite requests besides what the other scenarios do.
 
 use std::fs::File;
 use std::os::fd::AsFd as _;
@@ -13,17 +13,17 @@ use uverbs::{AccessFlags, AddressVector, CompletionQueue, ProtectionDomain, QpSt
 
 use super::{PORT, Stage};
 
-/// Kinds of access of regions. Not all kernels and devices have the last two, and two are refused:
-/// remote access that writes without local access that does.
+/// Access flags for regions. Not all kernels and devices support the last two, and two are refused:
+/// remote write access without local write access.
 const OF_REGIONS: [u32; 12] = [
     0x2, 0x3, 0x5, 0x7, 0x8, 0x9, 0xf, 0x11, 0x13, 0x41, 0x103, 0x10_0001,
 ];
-/// Of queue pairs.
+/// Access flags for queue pairs.
 const OF_QUEUE_PAIRS: [u32; 9] = [0x0, 0x1, 0x6, 0x7, 0x9, 0xa, 0xb, 0xf, 0x30e];
 const KEY: u64 = 0xbad_c0de;
 
 impl Stage {
-    /// All of it; `special` with what mlx5 has.
+    /// All of it; with `special`, also what only mlx5 has.
     pub(crate) fn suite(&self, special: bool) -> anyhow::Result<()> {
         let pd = self.context.alloc_pd()?;
         self.suite_of_queries(&pd);
@@ -40,7 +40,7 @@ impl Stage {
         Ok(())
     }
 
-    /// Of ports and places that are not there.
+    /// Queries of ports and table entries that do not exist.
     fn suite_of_queries(&self, pd: &ProtectionDomain) {
         let _ = pd.create_ah(&AddressVector::local(PORT, 1));
         let _ = self.context.query_port(PORT + 1);
@@ -97,7 +97,7 @@ impl Stage {
             let entries = Entries { compressed, size };
             builder().entries_of_mlx5(entries).build()?.destroy()?;
         }
-        // Not all devices have these.
+        // Not all devices support these.
         let padded = Entries {
             compressed: None,
             size: EntrySize::Padded,
@@ -116,7 +116,7 @@ impl Stage {
                 .max_recv_wr(0)
                 .max_recv_sge(0)
                 .signal_all();
-            // Not all kinds have shared queues everywhere.
+            // Not all types support shared queues on every device.
             let _ = builder.build();
         }
         srq.destroy()?;
@@ -133,7 +133,7 @@ impl Stage {
             builder.build()?.into_raw().destroy()?;
         }
         let flags = QpCreateFlags::BLOCK_MULTICAST_LOOPBACK;
-        // Not all devices have them.
+        // Not all devices support them.
         let builder = pd.queue_pair(QpType::Ud, cq, cq);
         let _ = builder.signal_all().create_flags(flags).build();
         let mut qp = pd.queue_pair(QpType::Uc, cq, cq).build()?.into_raw();
@@ -159,12 +159,12 @@ impl Stage {
             }
         }
         memory.free()?;
-        // Of functions that are no switches, ports say little, and none of the models emulates
+        // For functions that are not switches, ports report little, and none of the models emulates
         // devices.
         let _ = adapter.switch_port(u32::from(PORT));
         let _ = adapter.alloc_var(VarKind::default());
 
-        // Of ethernet ports alone.
+        // Only for Ethernet ports.
         for flags in [
             QpCreateFlags::empty(),
             QpCreateFlags::BLOCK_MULTICAST_LOOPBACK,
@@ -178,7 +178,7 @@ impl Stage {
         self.suite_of_dynamic(pd, cq)
     }
 
-    /// A domain that a file stands for, and the receiving end of a connection up to its last state.
+    /// A domain represented by a file, and the receiving end of a connection up to its last state.
     fn suite_of_extended(&self, pd: &ProtectionDomain, cq: &CompletionQueue) -> anyhow::Result<()> {
         let file = File::open("/")?;
         let shared = SharedXrcDomain {
@@ -220,7 +220,7 @@ impl Stage {
         Ok(())
     }
 
-    /// Both ends of dynamic connections, as the test-suite makes them.
+    /// Both ends of dynamic connections, as created by the test suite.
     fn suite_of_dynamic(&self, pd: &ProtectionDomain, cq: &CompletionQueue) -> anyhow::Result<()> {
         let srq = pd.create_srq(64, 2)?;
         let builder = pd
@@ -242,7 +242,7 @@ impl Stage {
             log_concurrent: 2,
             log_errored: 2,
         });
-        // Not all devices have them.
+        // Not all devices support them.
         let _ = builder.build();
 
         let init = QpAttr::to(QpState::Init).pkey_index(0).port(PORT);

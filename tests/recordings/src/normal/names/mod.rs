@@ -1,4 +1,4 @@
-//! Names for what the kernel and the process number as they like.
+//! Names for values that the kernel and the process choose as they like.
 
 mod numbers;
 
@@ -8,26 +8,27 @@ use crate::decode::{Command, Field, Value, makes};
 use crate::raw::digits;
 use numbers::Numbers;
 
-/// Of a change: the size.
+/// In a modification: the size.
 const IB_SRQ_MAX_WR: u64 = 1;
 
-/// Who is behind a number, as far as was seen.
+/// The objects that numbers refer to, as far as they were seen.
 #[derive(Debug, Default)]
 pub(super) struct Names {
-    /// Handles are those of one device descriptor.
+    /// Handles are per device descriptor.
     handles: BTreeMap<(i32, u32), String>,
     fds: BTreeMap<i32, String>,
     cookies: BTreeMap<u64, String>,
-    /// Where rings are mapped from: whose they are, and which of its rings.
+    /// Offsets that rings are mapped from: the object, and which of its rings.
     offsets: BTreeMap<u64, (String, String)>,
-    /// Whose new ring will be mapped next, from a place that the kernel wrote to memory.
+    /// The object whose new ring will be mapped next, from an offset that the kernel wrote to
+    /// memory.
     moved: Option<String>,
     numbers: Numbers,
     counts: BTreeMap<String, usize>,
 }
 
 impl Names {
-    /// The object a command is about; a new name for one that it makes.
+    /// The object of a command; a new name if the command creates it.
     pub(super) fn life(&mut self, command: &Command) -> String {
         let field = |name: &str| command.fields.iter().find(|field| field.name == name);
         match command.name.as_str() {
@@ -70,7 +71,7 @@ impl Names {
         }
         let makes = makes(&command.name) && command.errno == 0;
         let Some(own) = own(command) else {
-            // What is asked of the firmware in general.
+            // Queries of the firmware in general.
             let general = command.object == "MLX5_DEVX";
             return if general { "CONTEXT" } else { &command.object }.to_owned();
         };
@@ -98,13 +99,13 @@ impl Names {
         format!("{object}{count}")
     }
 
-    /// Cookies, ring offsets and numbers that belong to an object.
+    /// Records cookies, ring offsets and numbers that belong to an object.
     fn learn(&mut self, command: &Command, name: &str, made: bool) {
         let value = |wanted: &str| {
             let field = command.fields.iter().find(|field| field.name == wanted);
             field.map_or(0, |field| number(&field.value))
         };
-        // rxe's answer is at an address of the request.
+        // rxe's answer is at an address in the request.
         if value("uhw.mmap_info_addr") != 0 && value("attr_mask") & IB_SRQ_MAX_WR != 0 {
             self.moved = Some(name.to_owned());
         }
@@ -146,7 +147,7 @@ impl Names {
             })
             .collect();
         if command.name != "mmap" {
-            // The order of attributes says nothing.
+            // The order of attributes is irrelevant.
             fields.sort();
         }
         fields
@@ -176,8 +177,8 @@ impl Names {
                 } else {
                     self.reference(command.fd, field)
                 };
-                // Of an object that is not there, other than the field says, the number is
-                // nobody's.
+                // The number of an object that does not exist, or that is of another kind than the
+                // field says, is nobody's.
                 match named {
                     Some(name) if fits(&lower, &name) || lower == "element" => name,
                     _ if raw == 0 => return None,
@@ -191,9 +192,9 @@ impl Names {
                 let known = self.offsets.get(&raw).map(|(_, ring)| ring.clone());
                 known.unwrap_or_else(|| fixed(raw))
             }
-            // Of the program's other files.
+            // For the program's other files.
             _ if lower.ends_with("fd_num") => "descriptor".to_owned(),
-            // Of the program's stack.
+            // For the program's stack.
             _ if lower == "mmap_info_addr" => "address".to_owned(),
             _ if is_address(&lower) && !is_key(command, &lower) => address(command, raw),
             _ if lower == "ah_num" || lower == "dctn" || lower.ends_with("srq_num") => {
@@ -207,7 +208,7 @@ impl Names {
     }
 }
 
-/// What a driver keeps at fixed places: mlx5's clocks.
+/// Fixed offsets of a driver: mlx5's clocks.
 fn fixed(offset: u64) -> String {
     match offset {
         0x50_0000 => "core_clock".to_owned(),
@@ -220,7 +221,7 @@ fn fixed(offset: u64) -> String {
 fn own(command: &Command) -> Option<&Field> {
     let expected = format!("{}_handle", command.object.to_lowercase());
     let named = |name: &str| command.fields.iter().find(|field| field.name == name);
-    // Of several handles of a method, the own one has the name that says least.
+    // Of several handles of a method, the object's own one has the least specific name.
     let shortest = |wanted: fn(&Value) -> bool| {
         let fields = command.fields.iter().filter(|field| wanted(&field.value));
         fields.min_by_key(|field| field.name.len())
@@ -265,8 +266,8 @@ fn descriptor(field: &Field) -> Option<i32> {
     }
 }
 
-/// Dynamically connected ends have a key where raw packet queue pairs have their send queue's
-/// place.
+/// Dynamically connected ends have a key where raw packet queue pairs have the address of their
+/// send queue.
 fn is_key(command: &Command, lower: &str) -> bool {
     const DRIVER: u64 = 0xff;
     let kind = |field: &&Field| field.name == "CREATE_QP_TYPE";
@@ -288,18 +289,18 @@ fn is_address(lower: &str) -> bool {
     ends.iter().any(|end| lower.ends_with(end))
 }
 
-/// Where the process keeps things is its own choice; whether two addresses are the same is not.
+/// The process chooses its addresses freely; whether two addresses are equal matters.
 fn address(command: &Command, raw: u64) -> String {
     let starts = |field: &&Field| last(&field.name) == "start";
     match command.fields.iter().find(starts) {
         Some(start) if number(&start.value) == raw => "start".to_owned(),
-        // Where peers find a region is the caller's choice.
+        // The address at which peers find a region is the caller's choice.
         Some(_) => format!("{raw:#x}"),
         None => format!("address+{:#x}", raw & 0xfff),
     }
 }
 
-/// Bytes; what is made from the machine's own addresses is named.
+/// Bytes; values derived from the machine's own addresses are replaced by a name.
 fn shown(lower: &str, bytes: &[u8]) -> String {
     if lower.ends_with("guid") {
         return "guid".to_owned();

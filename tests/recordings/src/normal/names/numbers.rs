@@ -1,9 +1,9 @@
-//! The device's numbers of objects.
+//! The device's object numbers.
 
 use std::collections::BTreeMap;
 
-/// Ends of names of fields that the kernel tells a new object's number in, and what is numbered
-/// there.
+/// Suffixes of names of fields in which the kernel returns a new object's number, and the kind of
+/// object.
 const GIVING: [(&str, &str); 15] = [
     ("QP_NUM", "qp"),
     ("qpn", "qp"),
@@ -22,7 +22,7 @@ const GIVING: [(&str, &str); 15] = [
     (".counter", "counter"),
 ];
 
-/// Others, that only refer to them.
+/// Others, which only refer to numbers.
 const REFERRING: [(&str, &str); 5] = [
     ("qp_num", "qp"),
     ("uar_page_index", "uar"),
@@ -31,11 +31,11 @@ const REFERRING: [(&str, &str); 5] = [
     (".umem", "umem"),
 ];
 
-/// What is behind a number of a kind.
+/// The objects that numbers of a kind refer to.
 #[derive(Debug, Default)]
 pub(super) struct Numbers(BTreeMap<(&'static str, u64), String>);
 
-/// What a field numbers: the longest name that fits.
+/// The kind of object that a field numbers: the longest name that matches.
 fn kind<'a>(
     names: impl Iterator<Item = &'a (&'static str, &'static str)>,
     field: &str,
@@ -46,15 +46,15 @@ fn kind<'a>(
 }
 
 impl Numbers {
-    /// A field that the kernel wrote when it made an object; its number may be one that another had
-    /// before.
+    /// A field that the kernel wrote when it created an object; its number may be one that another
+    /// object had before.
     pub(super) fn learn(&mut self, field: &str, number: u64, object: &str) {
         if let Some(kind) = kind(GIVING.iter(), field) {
             self.0.insert((kind, number), format!("{object}.number"));
         }
     }
 
-    /// Whose number it is.
+    /// The object that has this number.
     pub(super) fn find(&self, field: &str, number: u64) -> Option<String> {
         let kind = kind(GIVING.iter().chain(&REFERRING), field)?;
         self.0.get(&(kind, number)).cloned()
