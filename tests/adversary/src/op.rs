@@ -70,7 +70,7 @@ pub enum What {
     Freeze,
     /// The device works again.
     Run,
-    /// The sink that is told of the next calls panics.
+    /// A sink that is notified of the next calls panics.
     Panic,
     /// The next step is made in another thread.
     Thread,

@@ -58,7 +58,7 @@ impl<K> Shaky<K> {
     }
 }
 
-// SAFETY: what it hands out is what the kernel underneath hands out.
+// SAFETY: what it returns is what the kernel underneath returns.
 unsafe impl<K: Kernel> Kernel for Shaky<K> {
     #[expect(clippy::panic, reason = "that is what it is for")]
     unsafe fn call(&self, fd: BorrowedFd<'_>, call: Call<'_>) -> std::result::Result<Reply, Errno> {
@@ -68,7 +68,7 @@ unsafe impl<K: Kernel> Kernel for Shaky<K> {
             Some(Fault::PanicsBefore) => std::panic::panic_any(Sprung),
             _ => {}
         }
-        // SAFETY: the caller's promise is the one that the kernel underneath asks for.
+        // SAFETY: the caller fulfils the obligations that the kernel underneath requires.
         let answer = unsafe { self.kernel.call(fd, call) };
         if fault == Some(Fault::PanicsAfter) {
             std::panic::panic_any(Sprung);

@@ -200,7 +200,7 @@ fn main() -> anyhow::Result<()> {
     let pd = context.alloc_pd()?;
     let access = AccessFlags::LOCAL_WRITE | AccessFlags::REMOTE_WRITE;
     let start = buffer.as_mut_ptr();
-    // SAFETY: `buffer` is dropped after the region, and is not looked at until then.
+    // SAFETY: `buffer` is dropped after the region, and is not accessed until then.
     let mr = unsafe { pd.register(start, BUFFER, access) }?;
     let memory = Memory {
         mr,

@@ -39,7 +39,7 @@ unsafe impl Kernel for Leaving {
         if self.calls.fetch_add(1, Ordering::Relaxed) == self.at {
             self.fake.remove_device(self.after);
         }
-        // SAFETY: the caller's promise is the one that the fake asks for.
+        // SAFETY: the caller fulfils the obligations that the fake requires.
         unsafe { self.fake.call(fd, call) }
     }
 }

@@ -381,7 +381,7 @@ fn covers(mapped: &[(u64, u64)], start: u64, end: u64) -> bool {
 // SAFETY: descriptors come from the kernel underneath, which guarantees them.
 unsafe impl Kernel for Watched {
     unsafe fn call(&self, fd: BorrowedFd<'_>, call: Call<'_>) -> Result<Reply, Errno> {
-        // SAFETY: the caller's promise is the one that the kernel underneath asks for.
+        // SAFETY: the caller fulfils the obligations that the kernel underneath requires.
         let answer = unsafe { self.kernel.call(fd, call) };
         if answer.is_ok() {
             match call {
@@ -455,7 +455,7 @@ unsafe impl Kernel for Bomb {
         if dead || now && self.stop == Stop::Before {
             std::panic::panic_any(OnPurpose);
         }
-        // SAFETY: the caller's promise is the one that the kernel underneath asks for.
+        // SAFETY: the caller fulfils the obligations that the kernel underneath requires.
         let answer = unsafe { self.kernel.call(fd, call) };
         if now && self.stop == Stop::After {
             std::panic::panic_any(OnPurpose);

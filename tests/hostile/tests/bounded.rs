@@ -89,7 +89,7 @@ impl Greedy {
 // SAFETY: descriptors are those of the kernel underneath, whose numbers stay as they are.
 unsafe impl Kernel for Greedy {
     unsafe fn call(&self, fd: BorrowedFd<'_>, call: Call<'_>) -> Result<Reply, Errno> {
-        // SAFETY: the caller's promise is the one that the kernel underneath asks for.
+        // SAFETY: the caller fulfils the obligations that the kernel underneath requires.
         let answer = unsafe { self.kernel.call(fd, call) }?;
         match call {
             Call::Ioctl(command) => {
@@ -168,7 +168,7 @@ struct Doorbells(Arc<dyn Kernel>, u32);
 // SAFETY: descriptors are those of the kernel underneath.
 unsafe impl Kernel for Doorbells {
     unsafe fn call(&self, fd: BorrowedFd<'_>, call: Call<'_>) -> Result<Reply, Errno> {
-        // SAFETY: the caller's promise is the one that the kernel underneath asks for.
+        // SAFETY: the caller fulfils the obligations that the kernel underneath requires.
         let answer = unsafe { self.0.call(fd, call) }?;
         let Call::Ioctl(command) = call else {
             return Ok(answer);

@@ -84,7 +84,7 @@ fn opens(command: &Command<'_>) -> bool {
     }
 }
 
-// SAFETY: it gives away what the kernel behind it does, and nothing else.
+// SAFETY: it returns what the kernel behind it returns, and nothing else.
 #[expect(unsafe_code, reason = "plays an older kernel")]
 unsafe impl Kernel for Old {
     unsafe fn call(&self, fd: BorrowedFd<'_>, call: Call<'_>) -> Result<Reply, Errno> {

@@ -72,15 +72,16 @@ pub fn send_frame(qp: &mut QueuePair, frame: &Frame<'_>) -> Result<(), PostError
 /// As [`SendBatch::push_packet`](uverbs::SendBatch::push_packet).
 pub fn send_packet(qp: &mut QueuePair, request: &SendRequest<'_>) -> Result<(), PostError> {
     let mut batch = qp.send_batch();
-    // SAFETY: see the module; the atomics are where the pieces say.
+    // SAFETY: see the module; the atomics are where the scatter/gather entries say.
     unsafe { batch.push_packet(request) }?;
     batch.submit()
 }
 
 /// Requests that small messages are written into completions.
 pub fn scatter_to_completions(builder: QueuePairBuilder<'_>) -> QueuePairBuilder<'_> {
-    // SAFETY: see the module. Addresses of requests are those of atomics, although the region may
-    // have others; nobody looks at them at the same time. What owned queue pairs post is so, too.
+    // SAFETY: see the module. Addresses in requests are those of atomics, although the region may
+    // have others; nothing else accesses them at the same time. The same holds for what owned queue
+    // pairs post.
     unsafe { builder.scatter_to_completions() }
 }
 

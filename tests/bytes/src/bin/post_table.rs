@@ -46,7 +46,7 @@ fn main() -> anyhow::Result<()> {
         | AccessFlags::REMOTE_READ
         | AccessFlags::REMOTE_ATOMIC;
     let length = usize::try_from(LENGTH)?;
-    // SAFETY: the memory is never unmapped, and is referred to only where nobody writes.
+    // SAFETY: the memory is never unmapped, and is referred to only where nothing writes.
     let mr = unsafe {
         pd.register(
             std::ptr::with_exposed_provenance_mut(MEMORY as usize),

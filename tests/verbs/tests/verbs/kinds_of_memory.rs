@@ -50,7 +50,7 @@ impl Mapped {
 
     fn byte(&self, at: usize) -> u8 {
         assert!(at < self.len);
-        // SAFETY: it is inside of the mapping, which is reached by atomics of bytes alone.
+        // SAFETY: it is inside of the mapping, which is accessed only by atomics of bytes.
         let byte = unsafe { AtomicU8::from_ptr(self.address().wrapping_add(at)) };
         byte.load(Ordering::Relaxed)
     }
@@ -66,7 +66,7 @@ impl Drop for Mapped {
 /// Registers part of the memory.
 fn register(pair: &Pair, memory: &Mapped, at: usize, len: usize) -> uverbs::Result<MemoryRegion> {
     assert!(at + len <= memory.len);
-    // SAFETY: the part is mapped, and looked at only by atomics.
+    // SAFETY: the part is mapped, and accessed only by atomics.
     unsafe {
         pair.b
             .pd

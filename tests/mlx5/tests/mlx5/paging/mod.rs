@@ -53,7 +53,7 @@ impl Pages {
         // SAFETY: a new mapping wherever there is room.
         let start = unsafe { mmap_anonymous(null_mut(), length, rights, MapFlags::PRIVATE) };
         let start = start.unwrap();
-        // SAFETY: it is never unmapped but by `unmap`, whose pages are not looked at any more.
+        // SAFETY: it is only unmapped by `unmap`, after which its pages are not accessed any more.
         let bytes = unsafe { std::slice::from_raw_parts(start.cast(), length) };
         // SAFETY: advice about this mapping. A huge page would come as one.
         unsafe { madvise(start, length, Advice::LinuxNoHugepage) }.unwrap();
@@ -90,12 +90,12 @@ impl Pages {
     /// Makes a page inaccessible; nothing else is mapped in its place.
     fn close(&self, page: usize) {
         let page = self.start.wrapping_byte_add(page * PAGE);
-        // SAFETY: nobody looks there any more.
+        // SAFETY: nothing accesses the page any more.
         unsafe { mprotect(page, PAGE, MprotectFlags::empty()) }.unwrap();
     }
 
     fn unmap(&self) {
-        // SAFETY: nobody looks there any more.
+        // SAFETY: nothing accesses the mapping any more.
         unsafe { munmap(self.start, self.bytes.len()) }.unwrap();
     }
 }
