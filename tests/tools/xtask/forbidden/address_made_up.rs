@@ -1,4 +1,4 @@
-//! Makes up the path of a datagram: a number of the kernel's, and words that a device reads.
+//! Makes up the path of a datagram: a kernel handle, and fields that a device reads.
 #![forbid(unsafe_code)]
 
 use uverbs::address::Address;

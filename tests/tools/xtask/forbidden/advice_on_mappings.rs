@@ -1,4 +1,4 @@
-//! Has the kernel empty pages that something relies on.
+//! Makes the kernel discard pages whose contents are relied on.
 #![forbid(unsafe_code)]
 
 use uverbs_core::sys::Mapping;

@@ -1,4 +1,4 @@
-//! Gives one completion to a queue twice, the second time for another request, which is under way;
+//! Offers one completion to a queue twice, the second time for another request, which is under way;
 //! holds one while others are polled.
 #![forbid(unsafe_code)]
 

@@ -1,4 +1,4 @@
-//! Borrows the device's descriptor without a promise.
+//! Borrows the device's descriptor without `unsafe`.
 #![forbid(unsafe_code)]
 
 fn main() {

@@ -1,11 +1,11 @@
-//! Registers memory that is lent elsewhere, by the file behind the way to the firmware.
+//! Registers memory that is borrowed elsewhere, through the opened file of the DEVX handle.
 #![forbid(unsafe_code)]
 
 use uverbs::{AccessFlags, Context};
 use uverbs_core::cmd::mr::{self, Register};
 use uverbs_core::{UverbsFile, sys::Uhw};
 
-/// What anybody may do who has an opened file.
+/// What any program can do that has an opened file.
 fn register(file: &UverbsFile, memory: &mut [u8]) {
     let request = Register {
         pd: 0,

@@ -1,5 +1,5 @@
-//! Makes an opened file, to the running kernel and to the fake, whose device writes to registered
-//! memory.
+//! Constructs an opened file, for the running kernel and for the fake, whose device writes to
+//! registered memory.
 #![forbid(unsafe_code)]
 
 use std::fs::File;
@@ -12,7 +12,7 @@ use uverbs_core::types::DriverId;
 use uverbs_core::{CommandPath, UverbsFile, cmd};
 use uverbs_fake::{FakeKernel, Profile};
 
-/// What anybody may do who has an opened file.
+/// What any program can do that has an opened file.
 fn ring(file: &UverbsFile) {
     drop(cmd::qp::doorbell(file, 0));
 }

@@ -1,4 +1,4 @@
-//! Has the fake kernel pretend that a queue is gone, and forges a completion.
+//! Makes the fake kernel pretend that a queue is gone, and forges a completion.
 #![forbid(unsafe_code)]
 
 use uverbs_fake::{Effect, FakeKernel, Profile, RingOf, When};

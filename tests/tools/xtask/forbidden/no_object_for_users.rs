@@ -1,4 +1,4 @@
-//! Names what users have no use for.
+//! Names items that users must not reach.
 #![forbid(unsafe_code)]
 
 use uverbs::mlx5::Object; //~ E0432

@@ -1,4 +1,4 @@
-//! Calls a method of a trait that cannot be named, which a bound brings along.
+//! Calls a method of a trait that cannot be named, but that a bound brings into scope.
 #![forbid(unsafe_code)]
 
 use uverbs::QueuePair;

@@ -1,4 +1,4 @@
-//! Takes the kernel object, and the opened file behind it, from the path of a datagram.
+//! Obtains the kernel object, and the opened file behind it, from the path of a datagram.
 #![forbid(unsafe_code)]
 
 use uverbs::{AddressVector, Context};

@@ -1,4 +1,4 @@
-//! Takes kernel objects, and the opened file behind them, from what firmware commands made.
+//! Obtains kernel objects, and the opened file behind them, from what firmware commands created.
 #![forbid(unsafe_code)]
 
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use uverbs::mlx5::steering::{FlowAction, FlowMatcher, SteeringAnchor};
 use uverbs::mlx5::{Pages, Var};
 use uverbs_core::{Object, cmd};
 
-/// What anybody may do who has an object: destroy another one by its handle.
+/// What any program can do that has an object: destroy another one by its handle.
 fn destroy(of: &Object, handle: u32) {
     drop(Object::new(of.file(), &cmd::qp::KIND, handle, []));
 }

@@ -1,4 +1,4 @@
-//! Gives the pages of a queue back to children, which a device goes on writing to.
+//! Lets children inherit the pages of a queue again, to which a device continues to write.
 #![forbid(unsafe_code)]
 
 use uverbs_core::discover::ForkGuard;

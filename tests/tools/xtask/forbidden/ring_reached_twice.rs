@@ -1,5 +1,5 @@
-//! Reaches a ring of blocks by a second way, while one of its blocks is borrowed for what is not
-//! made of words.
+//! Accesses a ring of blocks in a second way, while one of its blocks is borrowed for data that
+//! does not consist of words.
 #![forbid(unsafe_code)]
 
 use uverbs_core::hw::{BlockRing, Pages, Part, UnitRing};
