@@ -36,7 +36,7 @@ pub const PATHS: [CommandPath; 4] = [
     CommandPath::Write,
 ];
 
-/// Every encoding that can be forced; under Miri, which is several hundred times slower, only the
+/// Every encoding that can be forced; under Miri, which is some hundred times slower, only the
 /// library's choice and the one that requires nothing of a kernel.
 pub fn ways() -> impl Iterator<Item = CommandPath> {
     thinned(PATHS, 3)

@@ -41,7 +41,7 @@ const SHARING: [(&str, &[&str], &str); 2] = [
     ),
 ];
 
-/// Number of cases per property, unless its test sets another: the interpreter is several hundred
+/// Number of cases per property, unless its test sets another: the interpreter is some hundred
 /// times slower.
 const CASES: &str = "6";
 
