@@ -34,6 +34,7 @@ pub use kernel::{Call, Kernel, Linux, Reply};
 pub use map::{Mapping, Protection};
 pub use open::CharDevice;
 pub use random::random_u32;
+pub use recorder::fields::{Place, find as struct_layout, places as struct_places};
 pub(crate) use unwind::catch_panic;
 pub(crate) use wait::wait_readable;
 pub use write::WriteCommand;

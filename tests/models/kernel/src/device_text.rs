@@ -28,7 +28,7 @@ use crate::device_profile::DeviceProfile;
 use crate::feature::Feature;
 use crate::profile::Profile;
 use uverbs_core::error::{Errno, errno_of};
-use uverbs_core::sys::recorder::{struct_layout, struct_places};
+use uverbs_core::sys::{struct_layout, struct_places};
 use uverbs_core::types::DriverId;
 
 const DEVICE: &str = "ib_uverbs_ex_query_device_resp";

@@ -19,7 +19,7 @@
 
 mod bytes;
 mod capture;
-mod fields;
+pub(super) mod fields;
 pub(crate) mod json;
 mod names;
 mod outline;
@@ -33,7 +33,6 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 pub use bytes::{attribute_fields, command_fields, command_name, struct_fields};
-pub use fields::{Place, find as struct_layout, places as struct_places};
 pub use names::Name;
 pub use print::WithKeys;
 pub use record::{Attribute, Body, CommandPath, Direction, FdClass, Record, Value};
