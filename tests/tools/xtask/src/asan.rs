@@ -1,6 +1,6 @@
 //! `cargo xtask asan`: tests that need no machine, under AddressSanitizer.
 
-use crate::cargo::{PACKAGES, TARGET};
+use crate::cargo::{PACKAGES, TARGET, THINNED};
 use clap::Args;
 use std::process::ExitCode;
 use testbed::cargo::workspace;
@@ -10,11 +10,24 @@ use testbed::host;
 ///
 /// Only a toolchain is required: stable is allowed to use the nightly flag. Leaks are not detected:
 /// memory whose destruction a fake kernel refuses is leaked on purpose.
-#[derive(Args, Debug, Default)]
+#[derive(Args, Debug)]
 pub(crate) struct Options {
+    /// Run only a sample of many similar cases.
+    #[arg(long)]
+    thinned: bool,
     /// Run only tests whose names contain one of these texts.
     #[arg(value_name = "FILTER")]
     filters: Vec<String>,
+}
+
+impl Options {
+    /// Every test, with a sample of its cases: what fits beside all the other checks.
+    pub(crate) fn share() -> Self {
+        Self {
+            thinned: true,
+            filters: Vec::new(),
+        }
+    }
 }
 
 pub(crate) fn run(options: &Options) -> anyhow::Result<ExitCode> {
@@ -36,6 +49,9 @@ pub(crate) fn run(options: &Options) -> anyhow::Result<ExitCode> {
         .env("RUSTFLAGS", "-Zsanitizer=address")
         .env("RUSTC_BOOTSTRAP", "1")
         .env("ASAN_OPTIONS", "detect_leaks=0");
+    if options.thinned {
+        command.env(THINNED, "1");
+    }
     host::run(&mut command)?;
     Ok(ExitCode::SUCCESS)
 }

@@ -14,6 +14,9 @@ pub(crate) const PACKAGES: [&str; 7] = [
     "hostile-tests",
 ];
 
+/// Makes tests run only a sample of many similar cases, when it is set.
+pub(crate) const THINNED: &str = "UVERBS_TEST_THINNED";
+
 /// Sanitizers require an explicit target.
 pub(crate) const TARGET: &str = "x86_64-unknown-linux-gnu";
 

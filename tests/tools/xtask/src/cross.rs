@@ -1,6 +1,7 @@
 //! `cargo xtask cross`: tests that need no machine of their own, as programs of other
 //! architectures, run by QEMU.
 
+use crate::cargo::THINNED;
 use anyhow::bail;
 use clap::{Args, ValueEnum};
 use std::process::{Command, ExitCode};
@@ -30,9 +31,6 @@ const ONE_THREAD: &str = "hostile-tests";
 
 /// Number of cases per property, unless its test sets another.
 const CASES: &str = "32";
-
-/// Makes tests run fewer of many similar cases.
-const THINNED: &str = "UVERBS_TEST_THINNED";
 
 /// Tests that need features programs run by QEMU lack, by part of their names, and the missing
 /// feature.

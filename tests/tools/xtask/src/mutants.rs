@@ -147,7 +147,7 @@ fn without_place(name: &str) -> String {
     format!("{file}: {change}")
 }
 
-/// The list of known survivors: a change, ` | `, and what is to be said of it; `#` begins a comment.
+/// The list of known survivors: a change, ` | `, and the reason; `#` begins a comment.
 fn known(file: &Path) -> anyhow::Result<BTreeMap<String, String>> {
     let text = fs::read_to_string(file).with_context(|| file.display().to_string())?;
     let lines = text.lines().map(str::trim);
