@@ -10,7 +10,7 @@ use testbed::host;
 ///
 /// Only a toolchain is required: stable is allowed to use the nightly flag. Leaks are not detected:
 /// memory whose destruction a fake kernel refuses is leaked on purpose.
-#[derive(Args, Debug)]
+#[derive(Args, Debug, Default)]
 pub(crate) struct Options {
     /// Run only a sample of many similar cases.
     #[arg(long)]
@@ -18,16 +18,6 @@ pub(crate) struct Options {
     /// Run only tests whose names contain one of these texts.
     #[arg(value_name = "FILTER")]
     filters: Vec<String>,
-}
-
-impl Options {
-    /// Every test, with a sample of its cases: what fits beside all the other checks.
-    pub(crate) fn share() -> Self {
-        Self {
-            thinned: true,
-            filters: Vec::new(),
-        }
-    }
 }
 
 pub(crate) fn run(options: &Options) -> anyhow::Result<ExitCode> {

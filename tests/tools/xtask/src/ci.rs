@@ -64,7 +64,7 @@ const STEPS: [Step; 24] = [
     ("coverage", |_| coverage::compare()),
     ("loom", |_| loom::explore(&[])),
     ("tsan", |_| tsan::run(&tsan::Options::share()).map(drop)),
-    ("asan", |_| asan::run(&asan::Options::share()).map(drop)),
+    ("asan", |_| asan::run(&asan::Options::default()).map(drop)),
     ("miri", |_| miri::run(&miri::Options::share()).map(drop)),
     ("aarch64", |_| {
         cross::run(&cross::Options::share()).map(drop)
