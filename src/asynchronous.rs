@@ -131,7 +131,7 @@ impl AsyncCompletionChannel {
 
 fn poll_some(cq: &mut CompletionQueue, out: &mut [WorkCompletion]) -> Result<usize> {
     cq.poll_into(out).map_err(|error: PollError| {
-        Error::bad_reply(Op::PollCompletionQueue, "ring").fact("because", error.to_string())
+        Error::bad_reply(Op::PollCompletionQueue, "ring").fact("reason", error.to_string())
     })
 }
 

@@ -97,7 +97,7 @@ impl CompletionChannel {
     pub fn try_event(&self) -> Result<CompletionEvent> {
         let inner = &self.inner.context.inner;
         let queue = contract::read_completion_event(&inner.file, self.as_fd())?;
-        let user_data = match inner.cookies.take_event(queue) {
+        let user_data = match inner.event_table.take_event(queue) {
             Some(EventSource::CompletionQueue { user_data }) => Some(user_data),
             _ => None,
         };

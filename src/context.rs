@@ -22,8 +22,8 @@ use uverbs_core::sys::{Kernel, Linux};
 use uverbs_core::types::{DeviceAttr, DriverId, GidEntry, PortAttr};
 use uverbs_core::{CommandPath, Error, ErrorKind, Op, Result, UverbsFile};
 
-use crate::cookie::Cookies;
 use crate::event::EventFile;
+use crate::event_table::EventTable;
 use crate::{CompletionChannel, CompletionQueue, CompletionQueueBuilder, Device, ProtectionDomain};
 
 /// `ibv_context`—an opened device.
@@ -39,7 +39,7 @@ pub struct Context {
 pub(crate) struct Inner {
     pub(crate) provider: Box<dyn AnyContext>,
     pub(crate) file: Arc<UverbsFile>,
-    pub(crate) cookies: Arc<Cookies>,
+    pub(crate) event_table: Arc<EventTable>,
     pub(crate) events: EventFile,
     info: DeviceInfo,
     sysfs: Sysfs,
@@ -213,7 +213,7 @@ impl OpenOptions {
             inner: Arc::new(Inner {
                 provider,
                 file,
-                cookies: Arc::default(),
+                event_table: Arc::default(),
                 events,
                 info,
                 sysfs: Sysfs::at(&self.discover.sysfs_root),
@@ -337,6 +337,16 @@ impl Context {
     #[doc(alias = "ibv_query_gid")]
     pub fn gid(&self, port: u8, index: u32) -> Result<Option<GidEntry>> {
         self.gids().entry(port, index)
+    }
+
+    /// The name of the network interface that a GID belongs to: `eth0`. `None` on InfiniBand, and
+    /// for an entry that has become empty. Three system calls (sysfs), made only here.
+    ///
+    /// # Errors
+    /// [`NotFound`](crate::ErrorKind::NotFound) for an entry of another device, or without sysfs.
+    pub fn netdev_name(&self, entry: &GidEntry) -> Result<Option<String>> {
+        let name = &self.inner.info.name;
+        self.inner.sysfs.gid_netdev(name, entry.port, entry.index)
     }
 
     /// `ibv_query_pkey`—one entry of a port's partition key table. Three system calls (sysfs).

@@ -4,14 +4,15 @@ use std::marker::PhantomData;
 use std::ops::Deref;
 use std::os::fd::AsFd;
 use std::sync::Arc;
+use std::time::Duration;
 
 use uverbs_any::AnyCq;
-use uverbs_core::contract::{Cq as _, CqInit, Extra, Link};
-use uverbs_core::types::{Timestamps, WorkCompletion};
-use uverbs_core::{Error, EventCounts, Object, Op, PollError, Result};
+use uverbs_core::contract::{self, Cq as _, CqInit, Extra, Link};
+use uverbs_core::types::{CqModerationCaps, Timestamps, WorkCompletion};
+use uverbs_core::{Error, ErrorKind, EventCounts, Object, Op, PollError, Result};
 
-use crate::cookie::Cookie;
 use crate::event::EventSource;
+use crate::event_table::EventKey;
 use crate::{CompletionChannel, Context, unpolled};
 
 /// `ibv_cq`—where finished work requests are reported.
@@ -23,7 +24,7 @@ use crate::{CompletionChannel, Context, unpolled};
 #[derive(Debug)]
 pub struct CompletionQueue {
     pub(crate) ring: AnyCq,
-    cookie: Cookie,
+    event_key: EventKey,
     context: Context,
     channel: Option<CompletionChannel>,
 }
@@ -130,27 +131,27 @@ impl<'a> CompletionQueueBuilder<'a> {
         let vectors = self.of.completion_vectors();
         if self.vector >= vectors.max(1) {
             return Err(Error::invalid(op, "vector")
-                .fact("asked", self.vector)
+                .fact("requested", self.vector)
                 .fact("vectors", vectors));
         }
-        let cookie = inner.cookies.reserve(op)?;
-        cookie.announce(EventSource::CompletionQueue {
+        let event_key = inner.event_table.reserve(op)?;
+        event_key.announce(EventSource::CompletionQueue {
             user_data: self.user_data,
         });
         let init = CqInit {
             entries: self.entries,
-            cookie: cookie.number(),
-            channel: self.channel.map(AsFd::as_fd),
+            user_handle: event_key.number(),
+            comp_channel: self.channel.map(AsFd::as_fd),
             vector: self.vector,
-            events: self.channel.map(|_| cookie.events()),
+            events: self.channel.map(|_| event_key.events()),
             timestamps: self.timestamps,
-            unpolled: Some(unpolled::witness()),
+            unpolled: Some(unpolled::observer()),
             extra: self.extra.as_deref(),
         };
         let ring = inner.provider.create_cq(&init)?;
         Ok(CompletionQueue {
             ring,
-            cookie,
+            event_key,
             context: self.of.clone(),
             channel: self.channel.cloned(),
         })
@@ -270,6 +271,34 @@ impl CompletionQueue {
         self.ring.resize(entries)
     }
 
+    /// `ibv_modify_cq`—has the device hold back the events of this queue until `count` completions
+    /// have arrived, or `period` has passed since the first of them. One system call.
+    ///
+    /// Fewer interrupts for somewhat later events; polling is not affected. `period` is rounded up
+    /// to whole microseconds. A count of 0 or 1 and a period of zero send every event at once, the
+    /// default. Limits: [`DeviceAttr::cq_moderation`](crate::attr::DeviceAttr::cq_moderation).
+    ///
+    /// ```no_run
+    /// # fn f(cq: &mut uverbs::CompletionQueue) -> uverbs::Result<()> {
+    /// use std::time::Duration;
+    ///
+    /// cq.moderate(16, Duration::from_micros(8))?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// | kind (errno) | cause |
+    /// |---|---|
+    /// | [`Unsupported`](crate::ErrorKind::Unsupported) (EOPNOTSUPP) | a device without moderation, such as rxe; a kernel before 4.16 |
+    /// | [`LimitExceeded`](crate::ErrorKind::LimitExceeded) | a larger count or period than the device has; nothing is asked |
+    #[doc(alias = "ibv_modify_cq")]
+    pub fn moderate(&mut self, count: u16, period: Duration) -> Result<()> {
+        let caps = self.context.device_attr().cq_moderation;
+        let period_us = moderation(caps, count, period)?;
+        contract::moderate_cq(self.ring.object(), count, period_us)
+    }
+
     /// How many completions it can hold; the device may have granted more than was asked for.
     pub fn entries(&self) -> u32 {
         self.ring.entries()
@@ -278,7 +307,7 @@ impl CompletionQueue {
     /// Its id, which no other queue has.
     #[inline]
     pub fn id(&self) -> CqId {
-        CqId(self.cookie.number())
+        CqId(self.event_key.number())
     }
 
     /// The channel its events go to.
@@ -337,5 +366,59 @@ impl Deref for Completion<'_> {
     #[inline]
     fn deref(&self) -> &WorkCompletion {
         &self.wc
+    }
+}
+
+/// Checks what is asked of a device with `caps`, and returns the period in microseconds.
+fn moderation(caps: CqModerationCaps, count: u16, period: Duration) -> Result<u16> {
+    let op = Op::ModifyCompletionQueue;
+    if caps.max_count == 0 && caps.max_period_us == 0 {
+        return Err(Error::new(op, ErrorKind::Unsupported)
+            .hint("the device does not moderate completion events"));
+    }
+    Error::at_most(op, "count", count, caps.max_count)?;
+    let micros = u64::try_from(period.as_nanos().div_ceil(1000)).unwrap_or(u64::MAX);
+    u16::try_from(micros)
+        .ok()
+        .filter(|micros| *micros <= caps.max_period_us)
+        .ok_or_else(|| Error::limit(op, "period_us", micros, caps.max_period_us.into()))
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+    use super::*;
+
+    #[test]
+    fn moderation_stays_within_the_device() {
+        let mut caps = CqModerationCaps::default();
+        (caps.max_count, caps.max_period_us) = (100, 50);
+        let micros = Duration::from_micros;
+        assert_eq!(moderation(caps, 100, micros(50)).unwrap(), 50);
+        assert_eq!(moderation(caps, 1, Duration::from_nanos(1001)).unwrap(), 2);
+        for (count, period, said) in [
+            (
+                101,
+                micros(1),
+                "modify_cq: limit exceeded (count 101, max 100)",
+            ),
+            (
+                1,
+                micros(51),
+                "modify_cq: limit exceeded (period_us 51, max 50)",
+            ),
+            (
+                1,
+                micros(65_537),
+                "modify_cq: limit exceeded (period_us 65537, max 50)",
+            ),
+        ] {
+            let error = moderation(caps, count, period).unwrap_err();
+            assert_eq!(error.to_string(), said);
+        }
+        let none = CqModerationCaps::default();
+        assert!(moderation(none, 1, micros(1)).unwrap_err().is_unsupported());
+        assert!(moderation(caps, 1, Duration::MAX).is_err());
     }
 }

@@ -155,7 +155,7 @@ impl Context {
             }
             Some(_) => self
                 .inner
-                .cookies
+                .event_table
                 .find(element)
                 .unwrap_or(EventSource::Gone),
             None => EventSource::Unknown(element),

@@ -85,9 +85,11 @@
 //! | module | what is in it |
 //! |---|---|
 //! | [`owned`] | the safe memory world |
+//! | [`hub`] | many connections on one completion queue |
 //! | [`attr`], [`caps`], [`link`], [`gid`] | what devices, ports and queues are, and can do |
 //! | [`time`], [`rate`], [`address`], [`memory`], [`request`] | parts of settings and requests |
 //! | [`completion`], [`event`], [`error`] | what comes back |
+//! | [`exchange`] | telling a peer endpoints, memory, and that this side is ready |
 //! | [`transition`] | the states of a queue pair |
 //! | [`discover`], [`kernel`], [`recorder`] | devices, how commands reach the kernel, and what they look like |
 //! | [`mlx5`] | what only ConnectX has |
@@ -99,6 +101,8 @@
 //! | `mlx5` (default) | the provider of ConnectX-4 and later, and [`mlx5`] |
 //! | `rxe` (default) | the provider of soft RoCE |
 //! | `rings` | queues can be watched, entry by entry (`rings`) |
+//! | `memmap2` | memory maps of that crate can be registered ([`owned::StableBytes`]) |
+//! | `zerocopy` | buffers of values (`owned::TypedBuffer`), and views of bytes as values |
 //! | `tokio` | `async` waiting for completions and events ([`asynchronous`]) |
 
 #![cfg_attr(
@@ -114,11 +118,13 @@ mod ah;
 pub mod asynchronous;
 mod channel;
 mod context;
-mod cookie;
 mod cq;
 mod destroy;
 mod device;
 pub mod event;
+mod event_table;
+pub mod exchange;
+pub mod hub;
 #[cfg(feature = "mlx5")]
 pub mod mlx5;
 mod mr;
@@ -152,7 +158,7 @@ pub use uverbs_core::sys::recorder;
 #[doc(inline)]
 pub use uverbs_core::types::{
     AccessFlags, AddressVector, Gid, Operation, Payload, QpState, QpType, RecvRequest, Remote,
-    SendFlags, SendRequest, Sge, WcStatus, WorkCompletion,
+    RemoteMemory, SendFlags, SendRequest, Sge, WcStatus, WorkCompletion,
 };
 
 /// Where datagrams go, and where they came from.
@@ -160,7 +166,7 @@ pub mod address {
     #[doc(inline)]
     pub use uverbs_core::types::{
         Address, Destination, FlowLabel, GlobalRoute, Grh, IpVersion, MULTICAST_LID_BASE,
-        MULTICAST_QPN,
+        MULTICAST_QPN, PathBits, ServiceLevel,
     };
 }
 
@@ -214,6 +220,7 @@ pub mod error {
 
 /// Port addresses, and the tables that hold them.
 pub mod gid {
+    pub use crate::qp::{GidChoice, GidReason};
     #[doc(inline)]
     pub use uverbs_core::types::{GidEntry, GidType, Guid, ParseGidError, ParseGuidError};
 }
@@ -224,8 +231,8 @@ pub mod kernel {
     pub use uverbs_core::CommandPath;
     #[doc(inline)]
     pub use uverbs_core::sys::{
-        Attr, Call, Command, Kernel, Linux, Mapping, Pointer, Protection, Reply, Uhw, Value,
-        WriteCommand,
+        Attr, Call, CmCommand, Command, Kernel, Linux, Mapping, Pointer, Protection, Reply, Uhw,
+        Value, WriteCommand,
     };
 }
 
@@ -242,7 +249,7 @@ pub mod memory {
     pub use crate::mr::{DmabufRange, Reregister};
     #[doc(inline)]
     pub use uverbs_core::types::{
-        LocalKey, MrAdvice, MrAdviceFlags, MwType, RemoteKey, ReregFlags,
+        LocalKey, MrAdvice, MrAdviceFlags, MwType, ParseRemoteError, RemoteKey, ReregFlags,
     };
 }
 

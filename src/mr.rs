@@ -138,7 +138,7 @@ impl ProtectionDomain {
     ) -> Result<MemoryRegion> {
         let op = Op::RegisterMemory;
         // Before the range is changed for forks.
-        access.asked(op, "access")?;
+        access.checked(op, "access")?;
         let implicit = is_everything(address, length, access);
         if !implicit {
             check_range(op, address.addr(), length)?;
@@ -151,7 +151,12 @@ impl ProtectionDomain {
             iova,
             access,
         };
-        MemoryRegion::register(self, &init, keep).map_err(|error| self.explain(error, access))
+        // What is kept takes heap memory, even if it is nothing.
+        match keep {
+            Some(keep) => MemoryRegion::register(self, &init, keep),
+            None => MemoryRegion::register(self, &init, ()),
+        }
+        .map_err(|error| self.explain(error, access))
     }
 
     /// `ibv_advise_mr`—brings in pages of on-demand regions before they are needed, so that
@@ -318,6 +323,7 @@ impl MemoryRegion {
     }
 
     /// The protection domain it belongs to.
+    #[inline]
     pub fn pd(&self) -> &ProtectionDomain {
         &self.inner.pd
     }

@@ -62,8 +62,16 @@ impl ProtectionDomain {
 
     /// True if both are the same domain for the device; a parent domain is the same as the one it
     /// was made from.
+    #[inline]
     pub fn is_same(&self, other: &Self) -> bool {
-        Arc::ptr_eq(&self.root().inner, &other.root().inner)
+        Arc::ptr_eq(&self.inner, &other.inner)
+            || Arc::ptr_eq(&self.root().inner, &other.root().inner)
+    }
+
+    /// A number that no other domain has while this one, or anything in it, exists; equal for
+    /// domains that [are the same](Self::is_same).
+    pub(crate) fn identity(&self) -> usize {
+        Arc::as_ptr(&self.root().inner).addr()
     }
 
     /// `ibv_create_qp`—returns a builder for a queue pair whose completions go to `send_cq` and

@@ -9,9 +9,9 @@ use uverbs_core::contract::{Srq as _, SrqInit};
 use uverbs_core::types::{RecvRequest, SrqAttr, SrqModify, SrqType};
 use uverbs_core::{EventCounts, Object, Op, Result};
 
-use crate::cookie::Cookie;
 use crate::destroy::{DestroyError, Failing};
 use crate::event::EventSource;
+use crate::event_table::EventKey;
 use crate::qp::{PostFailed, RecvBatch, post_recv_batch};
 use crate::{ProtectionDomain, qp};
 
@@ -23,7 +23,7 @@ use crate::{ProtectionDomain, qp};
 pub struct SharedReceiveQueue {
     pub(crate) queue: AnySrq,
     #[expect(dead_code, reason = "kept for its drop: later events are stale")]
-    cookie: Cookie,
+    event_key: EventKey,
     pd: ProtectionDomain,
 }
 
@@ -97,14 +97,14 @@ impl<'a> SharedReceiveQueueBuilder<'a> {
     #[doc(alias = "ibv_create_srq")]
     pub fn build(&self) -> Result<SharedReceiveQueue> {
         let inner = &self.pd.context().inner;
-        let cookie = inner.cookies.reserve(Op::CreateSharedReceiveQueue)?;
-        cookie.announce(EventSource::SharedReceiveQueue {
+        let event_key = inner.event_table.reserve(Op::CreateSharedReceiveQueue)?;
+        event_key.announce(EventSource::SharedReceiveQueue {
             user_data: self.user_data,
         });
         let init = SrqInit {
             kind: self.kind,
             attr: self.attr,
-            cookie: cookie.number(),
+            user_handle: event_key.number(),
         };
         let queue = match &self.maker {
             Some(maker) => maker.make(self.pd, &init)?,
@@ -112,7 +112,7 @@ impl<'a> SharedReceiveQueueBuilder<'a> {
         };
         Ok(SharedReceiveQueue {
             queue,
-            cookie,
+            event_key,
             pd: self.pd.clone(),
         })
     }

@@ -18,7 +18,7 @@ pub(crate) const PLACE_BITS: u32 = 24;
 static UNPOLLED: Unpolled = Unpolled::new();
 
 /// What is notified of completions that will never be polled.
-pub(crate) fn witness() -> &'static dyn contract::Unpolled {
+pub(crate) fn observer() -> &'static dyn contract::Unpolled {
     &UNPOLLED
 }
 

@@ -10,7 +10,7 @@ use std::panic::{RefUnwindSafe, UnwindSafe};
 use crate::{
     AddressHandle, CompletionChannel, CompletionQueue, CompletionQueueBuilder, Context,
     MemoryRegion, MemoryWindow, OpenOptions, PreparedQueuePair, ProtectionDomain, QueuePair,
-    QueuePairBuilder, SharedReceiveQueue, SharedReceiveQueueBuilder, owned,
+    QueuePairBuilder, SharedReceiveQueue, SharedReceiveQueueBuilder, hub, owned,
 };
 
 macro_rules! as_good_as_before {
@@ -41,6 +41,15 @@ as_good_as_before![
     owned::ExposedMemory,
     owned::QueuePair,
     owned::SharedReceiveQueue,
+    hub::Connection,
+    hub::Driver,
+    hub::Hub,
+    hub::HubBuilder<'_>,
+    hub::Message,
+    hub::PooledBuffer,
+    hub::Prepared,
+    hub::Receive<'_>,
+    hub::Request<'_>,
 ];
 
 /// What threads, tasks and code that catches a panic may do with every handle.
@@ -72,5 +81,14 @@ mod tests {
         goes_everywhere::<owned::QueuePair>();
         goes_everywhere::<owned::SharedReceiveQueue>();
         goes_everywhere::<owned::Work>();
+        goes_everywhere::<hub::Connection>();
+        goes_everywhere::<hub::Driver>();
+        goes_everywhere::<hub::Hub>();
+        goes_everywhere::<hub::HubBuilder<'static>>();
+        goes_everywhere::<hub::Message>();
+        goes_everywhere::<hub::PooledBuffer>();
+        goes_everywhere::<hub::Prepared>();
+        goes_everywhere::<hub::Receive<'static>>();
+        goes_everywhere::<hub::Request<'static>>();
     }
 }

@@ -7,8 +7,9 @@
 use std::error::Error;
 use std::process::ExitCode;
 
+use uverbs::error::OutOfRange;
 use uverbs::owned::{Buffer, ExposedMemory, QueuePair, Work};
-use uverbs::{AccessFlags, CompletionQueue, Context, Operation, QpType, Remote};
+use uverbs::{AccessFlags, CompletionQueue, Context, Operation, QpType, Remote, RemoteMemory};
 
 /// The layout of the exposed memory, in bytes from its start.
 const COUNTER: usize = 0;
@@ -48,8 +49,9 @@ fn run() -> Result<(), Box<dyn Error>> {
     let mut active = Active {
         qp: QueuePair::new(active.handshake(to_passive)?),
         cq,
-        // Address and key: all that a peer needs. They would be sent with the endpoint.
-        base: memory.remote(),
+        // Address, length and key: all that a peer needs. These 20 bytes would be sent with the
+        // endpoint.
+        theirs: RemoteMemory::from_bytes(memory.remote().to_bytes()),
     };
 
     let watcher = std::thread::spawn({
@@ -59,25 +61,25 @@ fn run() -> Result<(), Box<dyn Error>> {
     let [mut buffer] = pd.buffers::<1>(64)?;
 
     buffer[..5].copy_from_slice(b"hello");
-    buffer = active.run(Work::write(active.at(TEXT)).memory((buffer, 5)))?;
+    buffer = active.run(Work::write(active.at(TEXT)?).memory((buffer, 5)))?;
     // Writes of one connection are placed in order: a reader that sees the flag sees the text.
     buffer[..8].copy_from_slice(&1_u64.to_ne_bytes());
-    buffer = active.run(Work::write(active.at(FLAG)).memory((buffer, 8)))?;
+    buffer = active.run(Work::write(active.at(FLAG)?).memory((buffer, 8)))?;
     let seen = watcher.join().map_err(|_| "the watching thread failed")?;
     let seen = seen.ok_or("the text lies outside of the memory")?;
     println!("written and seen: {}", String::from_utf8_lossy(&seen));
 
-    buffer = active.run(Work::read(active.at(TEXT)).memory((buffer, 5)))?;
+    buffer = active.run(Work::read(active.at(TEXT)?).memory((buffer, 5)))?;
     println!("read back: {}", String::from_utf8_lossy(&buffer[..5]));
 
     let add = Operation::FetchAdd {
-        remote: active.at(COUNTER),
+        remote: active.at(COUNTER)?,
         add: 40,
     };
     buffer = active.run(Work::new(add).memory((buffer, 8)))?;
     println!("fetch and add 40: was {}", word(&buffer));
     let swap = Operation::CompareSwap {
-        remote: active.at(COUNTER),
+        remote: active.at(COUNTER)?,
         compare: 40,
         swap: 42,
     };
@@ -106,16 +108,13 @@ fn word(buffer: &Buffer) -> u64 {
 struct Active {
     cq: CompletionQueue,
     qp: QueuePair,
-    base: Remote,
+    theirs: RemoteMemory,
 }
 
 impl Active {
     /// A position in the peer's memory.
-    fn at(&self, offset: usize) -> Remote {
-        Remote {
-            address: self.base.address + offset as u64,
-            key: self.base.key,
-        }
+    fn at(&self, offset: usize) -> Result<Remote, OutOfRange> {
+        self.theirs.at(offset as u64)
     }
 
     /// Carries out one request and returns its buffer.

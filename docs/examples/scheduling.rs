@@ -7,7 +7,7 @@ use std::error::Error;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-use uverbs::mlx5::sched::{Applied, Element, Leaf, Leaves, Scheduler, Tree};
+use uverbs::mlx5::sched::{Applied, Element, ElementAttr, Leaf, Leaves, Scheduler, Tree};
 use uverbs::owned::{Buffer, ExposedMemory, QueuePair, Work};
 use uverbs::{AccessFlags, CompletionQueue, Context, QpType};
 
@@ -72,6 +72,17 @@ fn run() -> Result<(), Box<dyn Error>> {
     drop(groups);
     let plan = applied.apply(&smaller)?;
     print!("{plan}");
+    elements(&scheduler)
+}
+
+/// Elements one by one, without a tree.
+fn elements(scheduler: &Scheduler) -> Result<(), Box<dyn Error>> {
+    let root = scheduler.create_root()?;
+    let group = root.create_node(&ElementAttr::new().share(5))?;
+    let leaf = group.create_leaf(&ElementAttr::new().share(1).max_mbps(1000))?;
+    leaf.modify(&ElementAttr::new().max_mbps(2000))?;
+    let refused = group.destroy().err().ok_or("a leaf is below it")?;
+    println!("refused: {refused}");
     Ok(())
 }
 

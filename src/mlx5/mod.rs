@@ -28,6 +28,7 @@ mod masked;
 mod matcher;
 mod memory;
 mod opening;
+mod owned;
 mod port;
 mod queue_pair;
 mod scatter;

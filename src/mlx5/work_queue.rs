@@ -11,9 +11,9 @@ use uverbs_mlx5::rss::{Hash, SpreadingQueuePair};
 use uverbs_mlx5::steering::{FlowMatcher, MatchRule};
 
 use super::{Adapter, FlowId};
-use crate::cookie::Cookie;
 use crate::error::PostFailed;
 use crate::event::EventSource;
+use crate::event_table::EventKey;
 use crate::qp::Children;
 use crate::{CompletionQueue, ProtectionDomain};
 
@@ -23,7 +23,7 @@ use crate::{CompletionQueue, ProtectionDomain};
 pub struct WorkQueue {
     queue: work_queue::WorkQueue,
     #[expect(dead_code, reason = "kept for its drop: later events are stale")]
-    cookie: Cookie,
+    event_key: EventKey,
     pd: ProtectionDomain,
 }
 
@@ -59,7 +59,7 @@ pub struct RssQueuePair {
     children: Children,
     queue: SpreadingQueuePair,
     #[expect(dead_code, reason = "kept for its drop: later events are stale")]
-    cookie: Cookie,
+    event_key: EventKey,
 }
 
 /// A queue pair over an indirection table, to be created ([`IndirectionTable::queue_pair`]).
@@ -172,8 +172,8 @@ impl WorkQueueBuilder<'_> {
             return Err(foreign(op, "cq"));
         }
         let domain = adapter.domain(op, self.pd)?;
-        let cookie = adapter.context().inner.cookies.reserve(op)?;
-        cookie.announce(EventSource::WorkQueue {
+        let event_key = adapter.context().inner.event_table.reserve(op)?;
+        event_key.announce(EventSource::WorkQueue {
             user_data: self.user_data,
         });
         let init = WorkQueueInit {
@@ -181,11 +181,11 @@ impl WorkQueueBuilder<'_> {
             max_wr: self.max_wr,
             max_sge: self.max_sge,
             flags: self.flags,
-            cookie: cookie.number(),
+            user_handle: event_key.number(),
         };
         Ok(WorkQueue {
             queue: work_queue::WorkQueue::create(adapter.provider(op)?, domain, &init)?,
-            cookie,
+            event_key,
             pd: self.pd.clone(),
         })
     }
@@ -242,7 +242,7 @@ impl WorkQueue {
     #[expect(unsafe_code, reason = "names memory that a device will write to")]
     pub unsafe fn post_recv(&mut self, requests: &[RecvRequest<'_>]) -> Result<(), PostFailed> {
         let ring = |queue: &mut work_queue::WorkQueue| {
-            let done = queue.ring();
+            let done = queue.submit();
             done.map_err(|error| PostFailed { posted: 0, error })
         };
         for (posted, request) in requests.iter().enumerate() {
@@ -338,18 +338,18 @@ impl RssQueuePairBuilder<'_> {
         let adapter = &self.table.adapter;
         let domain = adapter.domain(op, self.pd)?;
         let provider = adapter.provider(op)?;
-        let cookie = adapter.context().inner.cookies.reserve(op)?;
+        let event_key = adapter.context().inner.event_table.reserve(op)?;
         let table = &self.table.table;
         let queue =
-            SpreadingQueuePair::create(provider, domain, table, self.hash, cookie.number())?;
-        cookie.announce(EventSource::QueuePair {
+            SpreadingQueuePair::create(provider, domain, table, self.hash, event_key.number())?;
+        event_key.announce(EventSource::QueuePair {
             qp_num: queue.number(),
             user_data: self.user_data,
         });
         Ok(RssQueuePair {
             children: Children::default(),
             queue,
-            cookie,
+            event_key,
         })
     }
 }

@@ -11,8 +11,8 @@ use uverbs_core::{Error, ErrorKind, Object, Op, PostError, Result};
 use uverbs_mlx5::{QpExtra, SharedXrcDomain};
 
 use super::Adapter;
-use crate::cookie::Cookie;
 use crate::event::EventSource;
+use crate::event_table::EventKey;
 use crate::srq::Maker;
 use crate::{
     CompletionQueue, Context, ProtectionDomain, QueuePairBuilder, SendBatch, SharedReceiveQueue,
@@ -229,13 +229,13 @@ impl XrcTargetBuilder<'_> {
         let XrcDomain { domain, context } = self.domain;
         let device = context.of_mlx5();
         let device = device.ok_or_else(|| Error::new(op, ErrorKind::Unsupported))?;
-        let cookie = context.inner.cookies.reserve(op)?;
-        let queue = domain.open_target(device, self.number, cookie.number())?;
-        cookie.announce(EventSource::QueuePair {
+        let event_key = context.inner.event_table.reserve(op)?;
+        let queue = domain.open_target(device, self.number, event_key.number())?;
+        event_key.announce(EventSource::QueuePair {
             qp_num: self.number,
             user_data: self.user_data,
         });
-        Ok(XrcTarget { queue, cookie })
+        Ok(XrcTarget { queue, event_key })
     }
 }
 
@@ -244,7 +244,7 @@ impl XrcTargetBuilder<'_> {
 pub struct XrcTarget {
     queue: uverbs_mlx5::QueuePair,
     #[expect(dead_code, reason = "kept for its drop: later events are stale")]
-    cookie: Cookie,
+    event_key: EventKey,
 }
 
 impl XrcTarget {

@@ -1,13 +1,16 @@
 //! Memory that peers access.
 
+use std::io::{self, Read, Write};
+use std::ops::Range;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering};
 
-use uverbs_core::types::{AccessFlags, Remote, RemoteKey, Sge};
+use uverbs_core::hw::Pages;
+use uverbs_core::types::{AccessFlags, OutOfRange, RemoteKey, RemoteMemory, Sge};
 use uverbs_core::{Error, ErrorKind, Op, Result};
 
-use super::buffer::Region;
-use crate::ProtectionDomain;
+use super::region;
+use crate::{MemoryRegion, ProtectionDomain};
 
 /// What peers may do, or what a window may allow them to do. Other memory is lent out as slices,
 /// and a fake device in this process relies on that: it accesses a region without any of these
@@ -38,8 +41,18 @@ const PEERS: AccessFlags = AccessFlags::REMOTE_READ
 /// ```
 #[derive(Clone, Debug)]
 pub struct ExposedMemory {
-    region: Arc<Region>,
+    region: Arc<Exposed>,
 }
+
+/// The registration is undone before the pages are unmapped.
+#[derive(Debug)]
+struct Exposed {
+    mr: MemoryRegion,
+    pages: Arc<Pages>,
+}
+
+/// Bytes that are copied at a time to and from readers and writers.
+const CHUNK: usize = 16 << 10;
 
 impl ProtectionDomain {
     /// Allocates `len` zeroed bytes and lets peers access them as `access` allows. Two or three
@@ -52,7 +65,7 @@ impl ProtectionDomain {
     /// sense here (none for peers, on-demand paging, huge pages, zero-based addresses) or have no
     /// name; [`OutOfResources`](ErrorKind::OutOfResources) for memory, usually `RLIMIT_MEMLOCK`.
     pub fn expose(&self, len: usize, access: AccessFlags) -> Result<ExposedMemory> {
-        access.asked(Op::RegisterMemory, "access")?;
+        access.checked(Op::RegisterMemory, "access")?;
         let refused = AccessFlags::ON_DEMAND | AccessFlags::HUGETLB | AccessFlags::ZERO_BASED;
         if access.intersects(refused) {
             return Err(Error::new(Op::RegisterMemory, ErrorKind::InvalidInput)
@@ -69,8 +82,9 @@ impl ProtectionDomain {
         } else {
             AccessFlags::empty()
         };
+        let (mr, pages) = region::allocate(self, len, access | local)?;
         Ok(ExposedMemory {
-            region: Arc::new(Region::new(self, len, access | local)?),
+            region: Arc::new(Exposed { mr, pages }),
         })
     }
 }
@@ -91,12 +105,22 @@ impl ExposedMemory {
         self.region.mr.rkey()
     }
 
-    /// Its start, as peers address it.
-    pub fn remote(&self) -> Remote {
-        Remote {
+    /// All of it, as peers address it.
+    pub fn remote(&self) -> RemoteMemory {
+        RemoteMemory {
             address: self.region.mr.address(),
+            length: self.region.mr.length(),
             key: self.rkey(),
         }
+    }
+
+    /// A part of it, as peers address it: to tell a peer which part is its own. The key allows the
+    /// same everywhere in the memory.
+    ///
+    /// # Errors
+    /// The end of the range, if it is outside.
+    pub fn remote_at(&self, range: Range<usize>) -> Result<RemoteMemory, OutOfRange> {
+        self.remote().part(range.start as u64..range.end as u64)
     }
 
     /// Copies bytes out from `offset`. Returns false, and copies nothing, if the range does not
@@ -130,10 +154,102 @@ impl ExposedMemory {
         self.region.pages.store(offset, value, Ordering::Release)
     }
 
+    /// Stores `new` in the aligned 8 bytes at `offset` if they are `current`, in one access with
+    /// acquire and release ordering. Returns `Ok` with the previous value if they were, `Err` with
+    /// the value that they have if not; `None` if `offset` is outside or unaligned.
+    ///
+    /// It is atomic with respect to other threads, and to what peers write. With respect to atomic
+    /// operations of peers it is so only if the device's
+    /// [`AtomicCap`](crate::caps::AtomicCap) is `Global`. With `Device`, which is usual, a peer's
+    /// operation that is under way meanwhile may undo it; words that peers change by atomics are
+    /// then changed only by atomics of that device, on this side by a queue pair that is connected
+    /// to itself.
+    ///
+    /// ```no_run
+    /// # fn f(memory: &uverbs::owned::ExposedMemory) {
+    /// const LOCK: usize = 0;
+    /// if memory.compare_exchange(LOCK, 0, 1) == Some(Ok(0)) {
+    ///     // It was free.
+    /// }
+    /// # }
+    /// ```
+    #[must_use = "it says whether the word was changed"]
+    pub fn compare_exchange(
+        &self,
+        offset: usize,
+        current: u64,
+        new: u64,
+    ) -> Option<Result<u64, u64>> {
+        let word = self.word(offset)?;
+        Some(word.compare_exchange(current, new, Ordering::AcqRel, Ordering::Acquire))
+    }
+
+    /// Adds `value` to the aligned 8 bytes at `offset`, wrapping around. Returns their previous
+    /// value; `None` if `offset` is outside or unaligned. Atomic as
+    /// [`compare_exchange`](Self::compare_exchange) is.
+    pub fn fetch_add(&self, offset: usize, value: u64) -> Option<u64> {
+        Some(self.word(offset)?.fetch_add(value, Ordering::AcqRel))
+    }
+
+    /// Stores `value` in the aligned 8 bytes at `offset`. Returns their previous value; `None` if
+    /// `offset` is outside or unaligned. Atomic as [`compare_exchange`](Self::compare_exchange) is.
+    pub fn swap(&self, offset: usize, value: u64) -> Option<u64> {
+        Some(self.word(offset)?.swap(value, Ordering::AcqRel))
+    }
+
+    fn word(&self, offset: usize) -> Option<&AtomicU64> {
+        self.region.pages.word(offset)
+    }
+
+    /// Writes the bytes of `range` to `to`, in pieces of up to 16 KiB that are copied first,
+    /// because a writer needs bytes that no peer changes meanwhile.
+    ///
+    /// # Errors
+    /// [`InvalidInput`](io::ErrorKind::InvalidInput) for a range outside, with nothing written;
+    /// else those of `to`.
+    pub fn write_to(&self, range: Range<usize>, mut to: impl Write) -> io::Result<()> {
+        self.check(&range)?;
+        let mut bytes = vec![0; range.len().min(CHUNK)];
+        for offset in range.clone().step_by(CHUNK) {
+            let piece = &mut bytes[..(range.end - offset).min(CHUNK)];
+            // Inside, as checked.
+            let _ = self.read(offset, piece);
+            to.write_all(piece)?;
+        }
+        Ok(())
+    }
+
+    /// Fills `range` with bytes that are read from `from`, in pieces of up to 16 KiB that are
+    /// copied in one after the other.
+    ///
+    /// # Errors
+    /// [`InvalidInput`](io::ErrorKind::InvalidInput) for a range outside, with nothing read;
+    /// [`UnexpectedEof`](io::ErrorKind::UnexpectedEof) if there are fewer bytes; else those of
+    /// `from`. Pieces that were complete are in the memory then.
+    pub fn read_from(&self, range: Range<usize>, mut from: impl Read) -> io::Result<()> {
+        self.check(&range)?;
+        let mut bytes = vec![0; range.len().min(CHUNK)];
+        for offset in range.clone().step_by(CHUNK) {
+            let piece = &mut bytes[..(range.end - offset).min(CHUNK)];
+            from.read_exact(piece)?;
+            // Inside, as checked.
+            let _ = self.write(offset, piece);
+        }
+        Ok(())
+    }
+
+    fn check(&self, range: &Range<usize>) -> io::Result<()> {
+        self.remote_at(range.clone())
+            .map(|_| ())
+            .map_err(|error| io::Error::new(io::ErrorKind::InvalidInput, error))
+    }
+
+    #[inline]
     pub(super) fn sge(&self, offset: usize, len: usize) -> Option<Sge> {
         self.region.mr.sge(offset as u64, u32::try_from(len).ok()?)
     }
 
+    #[inline]
     pub(super) fn is_in(&self, pd: &ProtectionDomain) -> bool {
         self.region.mr.pd().is_same(pd)
     }

@@ -4,22 +4,35 @@
 //!   it into the queue; [`QueuePair::complete`] returns it. A forgotten buffer is leaked, and a
 //!   forgotten queue leaks its buffers: neither lets a device write into memory that has another
 //!   owner.
+//! - A buffer is allocated alone or with others, taken from a [`BufferPool`], or made of memory
+//!   that the program has ([`StableBytes`]), which is given back after its deregistration.
 //! - [`ExposedMemory`] is memory that peers may read or write at any time. It never lends a
 //!   reference; bytes are copied in and out.
 //! - A queue pair that is dropped is destroyed first, and its buffers are freed once the kernel has
 //!   confirmed that. If the kernel does not, they are leaked.
 //!
-//! Every request is signaled, so that each buffer comes back with a completion of its own.
+//! A request is signaled, so that its memory comes back with a completion of its own, unless it
+//! asks not to be ([`Work::unsignaled`]); then it comes back after that of a later one.
 
 mod buffer;
 mod exposed;
+mod pieces;
+mod pool;
 mod qp;
+mod region;
 mod slab;
 mod srq;
+mod stable;
+#[cfg(feature = "zerocopy")]
+mod typed;
 mod work;
 
 pub use buffer::Buffer;
 pub use exposed::ExposedMemory;
-pub use qp::QueuePair;
+pub use pool::BufferPool;
+pub use qp::{Batch, QueuePair};
 pub use srq::SharedReceiveQueue;
-pub use work::{Finished, Memory, ReceiveRefused, Refused, Work};
+pub use stable::{NotRegistered, NotReturned, StableBytes};
+#[cfg(feature = "zerocopy")]
+pub use typed::TypedBuffer;
+pub use work::{Finished, Memory, MemoryRefused, ReceiveRefused, Refused, Released, Work};

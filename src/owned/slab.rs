@@ -82,22 +82,25 @@ impl<T> Slab<T> {
     }
 
     /// Puts `value` into a free slot. Returns the value if there is none.
-    #[inline]
+    #[expect(clippy::inline_always, reason = "a part of posting and polling")]
+    #[inline(always)]
     pub(super) fn insert(&mut self, value: T) -> Result<u64, T> {
         let Some(index) = self.free.pop() else {
             return Err(value);
         };
         match self.places.get_mut(index as usize) {
-            Some(place) => {
+            // Only an empty place: then there is nothing to drop.
+            Some(place @ None) => {
                 *place = Some(value);
                 Ok(self.base | u64::from(index))
             }
-            None => Err(value),
+            _ => Err(value),
         }
     }
 
     /// Takes out the value with this id, if it is there.
-    #[inline]
+    #[expect(clippy::inline_always, reason = "a part of posting and polling")]
+    #[inline(always)]
     pub(super) fn remove(&mut self, id: u64) -> Option<T> {
         let index = self.place(id)?;
         let value = self.places.get_mut(index as usize)?.take()?;
@@ -113,7 +116,8 @@ impl<T> Slab<T> {
     }
 
     /// The index that the value with this id would have, if the id is one of this table.
-    #[inline]
+    #[expect(clippy::inline_always, reason = "a part of posting and polling")]
+    #[inline(always)]
     #[expect(clippy::cast_possible_truncation, reason = "24 bits are left")]
     fn place(&self, id: u64) -> Option<u32> {
         let place = id ^ self.base;

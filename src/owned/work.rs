@@ -4,7 +4,9 @@ use std::fmt;
 use std::ops::Range;
 
 use uverbs_core::PostError;
-use uverbs_core::types::{Operation, Remote, SendFlags, Sge, WcOpcode, WcStatus, WorkCompletion};
+use uverbs_core::types::{
+    Operation, Remote, RemoteKey, SendFlags, Sge, WcOpcode, WcStatus, WorkCompletion,
+};
 
 use super::{Buffer, ExposedMemory};
 use crate::{AddressHandle, ProtectionDomain};
@@ -19,6 +21,9 @@ pub enum Memory {
     Buffer(Buffer, usize),
     /// A range of memory that peers may access at the same time.
     Exposed(ExposedMemory, Range<usize>),
+    /// Several of them, one scatter/gather entry each, in this order. A list inside a list is
+    /// refused.
+    List(Vec<Memory>),
 }
 
 /// A send request, with the memory it moves.
@@ -42,8 +47,32 @@ pub struct Work {
     pub(super) operation: Operation<'static>,
     pub(super) memory: Memory,
     pub(super) flags: SendFlags,
+    pub(super) signaled: bool,
     pub(super) user_data: u64,
     pub(super) destination: Option<(AddressHandle, u32, u32)>,
+}
+
+/// Memory of a request that ended without a completion of its own; see
+/// [`QueuePair::released`](super::QueuePair::released).
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct Released {
+    /// The `user_data` it was posted with.
+    pub user_data: u64,
+    /// Its memory.
+    pub memory: Memory,
+    /// True for an unsignaled request that was carried out; false for one of a batch that was never
+    /// submitted.
+    pub carried_out: bool,
+}
+
+/// Memory that could not be posted to receive into.
+#[derive(Debug)]
+pub struct MemoryRefused {
+    /// Why.
+    pub error: PostError,
+    /// The memory.
+    pub memory: Memory,
 }
 
 /// A request that ended, successfully or not, and its memory.
@@ -85,67 +114,119 @@ impl Work {
     /// A request that does `operation`, with no memory, no flags and `user_data` 0.
     ///
     /// [`Operation::BindWindow`] and [`Operation::LocalInvalidate`] are refused when posted: they
-    /// change who may access memory.
+    /// change who may access memory, and a window that outlives its memory's owner would let a peer
+    /// write to somebody else's. Windows are bound in the raw world.
+    #[inline]
     pub fn new(operation: Operation<'static>) -> Self {
         Self {
             operation,
             memory: Memory::None,
             flags: SendFlags::empty(),
+            signaled: true,
             user_data: 0,
             destination: None,
         }
     }
 
     /// Sends to the peer's receive queue.
+    #[inline]
     pub fn send() -> Self {
         Self::new(Operation::Send)
     }
 
     /// Sends, with a 32-bit immediate value for the peer's completion.
+    #[inline]
     pub fn send_imm(imm: u32) -> Self {
         Self::new(Operation::SendImm(imm))
     }
 
-    /// Writes into the peer's memory.
-    pub fn write(remote: Remote) -> Self {
-        Self::new(Operation::Write(remote))
+    /// Writes into the peer's memory: `Work::write(memory.at(4096)?)`.
+    #[inline]
+    pub fn write(remote: impl Into<Remote>) -> Self {
+        Self::new(Operation::Write(remote.into()))
     }
 
     /// Writes into the peer's memory and completes a receive there, with a 32-bit immediate value.
-    pub fn write_imm(remote: Remote, imm: u32) -> Self {
-        Self::new(Operation::WriteImm(remote, imm))
+    #[inline]
+    pub fn write_imm(remote: impl Into<Remote>, imm: u32) -> Self {
+        Self::new(Operation::WriteImm(remote.into(), imm))
     }
 
     /// Reads from the peer's memory.
-    pub fn read(remote: Remote) -> Self {
-        Self::new(Operation::Read(remote))
+    #[inline]
+    pub fn read(remote: impl Into<Remote>) -> Self {
+        Self::new(Operation::Read(remote.into()))
     }
 
-    /// What it moves: `(buffer, len)`, or `(exposed, range)`.
+    /// Sends, and invalidates this key of the peer when the message arrives.
+    #[inline]
+    pub fn send_invalidate(key: RemoteKey) -> Self {
+        Self::new(Operation::SendInvalidate(key))
+    }
+
+    /// Replaces 8 aligned bytes of the peer's if they equal `compare`. The old value is written to
+    /// the 8 bytes of [`memory`](Self::memory).
+    #[inline]
+    pub fn compare_swap(remote: impl Into<Remote>, compare: u64, swap: u64) -> Self {
+        Self::new(Operation::CompareSwap {
+            remote: remote.into(),
+            compare,
+            swap,
+        })
+    }
+
+    /// Adds to 8 aligned bytes of the peer's, modulo 2^64. The old value is written to the 8 bytes
+    /// of [`memory`](Self::memory).
+    #[inline]
+    pub fn fetch_add(remote: impl Into<Remote>, add: u64) -> Self {
+        Self::new(Operation::FetchAdd {
+            remote: remote.into(),
+            add,
+        })
+    }
+
+    /// What it moves: a buffer, `(buffer, len)`, `(exposed, range)`, or a list of these
+    /// (`Vec<Memory>`, at most 32), which comes back as it is.
+    #[inline]
     pub fn memory(mut self, memory: impl Into<Memory>) -> Self {
         self.memory = memory.into();
         self
     }
 
     /// How it is carried out, in addition to being signaled.
+    #[inline]
     pub fn flags(mut self, flags: SendFlags) -> Self {
         self.flags = flags;
         self
     }
 
+    /// Reports no success: its memory comes back from
+    /// [`released`](super::QueuePair::released) after the completion of a later request of its send
+    /// queue. If it fails, it has a completion like any other request.
+    ///
+    /// A send queue of unsignaled requests alone fills up, and stays full.
+    #[inline]
+    pub fn unsignaled(mut self) -> Self {
+        self.signaled = false;
+        self
+    }
+
     /// A number that comes back when the request is finished.
+    #[inline]
     pub fn user_data(mut self, user_data: u64) -> Self {
         self.user_data = user_data;
         self
     }
 
     /// Where a datagram goes: the path, the queue pair at its end, and that queue pair's key.
+    #[inline]
     pub fn to(mut self, address: &AddressHandle, qp_num: u32, qkey: u32) -> Self {
         self.destination = Some((address.clone(), qp_num, qkey));
         self
     }
 
     /// Takes the memory back out.
+    #[inline]
     pub fn take_memory(self) -> Memory {
         self.memory
     }
@@ -161,12 +242,20 @@ impl Memory {
     }
 
     /// Bytes.
+    #[inline]
     pub fn len(&self) -> usize {
         match self {
             Self::None => 0,
             Self::Buffer(_, len) => *len,
             Self::Exposed(_, range) => range.len(),
+            Self::List(list) => Self::len_of(list),
         }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn len_of(list: &[Self]) -> usize {
+        list.iter().map(Self::len).sum()
     }
 
     /// True for no bytes.
@@ -175,7 +264,9 @@ impl Memory {
     }
 
     /// The scatter/gather entry for the device: `None` for no memory, an error for a range outside
-    /// of it or for memory of another protection domain.
+    /// of it, for memory of another protection domain, and for a list.
+    #[expect(clippy::inline_always, reason = "a part of posting")]
+    #[inline(always)]
     pub(super) fn sge(&self, pd: &ProtectionDomain) -> Result<Option<Sge>, PostError> {
         let piece = match self {
             Self::None => return Ok(None),
@@ -189,13 +280,21 @@ impl Memory {
     }
 }
 
+impl From<Vec<Memory>> for Memory {
+    fn from(list: Vec<Memory>) -> Self {
+        Self::List(list)
+    }
+}
+
 impl From<(Buffer, usize)> for Memory {
+    #[inline]
     fn from((buffer, len): (Buffer, usize)) -> Self {
         Self::Buffer(buffer, len)
     }
 }
 
 impl From<Buffer> for Memory {
+    #[inline]
     fn from(buffer: Buffer) -> Self {
         let len = buffer.len();
         Self::Buffer(buffer, len)
@@ -203,12 +302,15 @@ impl From<Buffer> for Memory {
 }
 
 impl From<(ExposedMemory, Range<usize>)> for Memory {
+    #[inline]
     fn from((exposed, range): (ExposedMemory, Range<usize>)) -> Self {
         Self::Exposed(exposed, range)
     }
 }
 
 impl Finished {
+    #[expect(clippy::inline_always, reason = "so that no completion is copied")]
+    #[inline(always)]
     pub(super) fn new(user_data: u64, memory: Memory, completion: &WorkCompletion) -> Self {
         let status = completion.status;
         let len = if status.is_success() {
@@ -270,6 +372,18 @@ impl fmt::Display for ReceiveRefused {
 }
 
 impl std::error::Error for ReceiveRefused {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        Some(&self.error)
+    }
+}
+
+impl fmt::Display for MemoryRefused {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "not posted: {}", self.error)
+    }
+}
+
+impl std::error::Error for MemoryRefused {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         Some(&self.error)
     }

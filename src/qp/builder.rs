@@ -1,14 +1,16 @@
 //! The builder of queue pairs.
 
+use std::net::IpAddr;
 use std::sync::{Arc, OnceLock};
 
 use uverbs_core::contract::{Extra, Qp as _, QpInit, Srq as _};
 use uverbs_core::types::{
-    AccessFlags, AckTimeout, Ece, GidEntry, GidType, LinkLayer, Mtu, PortAttr, Psn, QpCaps,
-    QpCreateFlags, QpType, RetryCount, RnrRetry, RnrTimer, SigMode,
+    AccessFlags, AckTimeout, Ece, FlowLabel, LinkLayer, Mtu, PathBits, PortAttr, Psn, QpCaps,
+    QpCreateFlags, QpType, Rate, RetryCount, RnrRetry, RnrTimer, ServiceLevel, SigMode,
 };
-use uverbs_core::{Errno, Error, ErrorKind, Op, Result};
+use uverbs_core::{Error, ErrorKind, Op, Result};
 
+use super::gid::{self, GidChoice, Wanted};
 use super::{After, Children, PreparedQueuePair, QueuePair, QueuePairEndpoint};
 use crate::event::EventSource;
 use crate::{CompletionQueue, ProtectionDomain, SharedReceiveQueue};
@@ -36,12 +38,15 @@ use crate::{CompletionQueue, ProtectionDomain, SharedReceiveQueue};
 /// |---|---|---|
 /// | [`access`](Self::access) | local write | all |
 /// | [`min_rnr_timer`](Self::min_rnr_timer) | 16, 2.56 ms | RC |
-/// | [`timeout`](Self::timeout) | 4, 65.536 µs | RC |
+/// | [`timeout`](Self::timeout) | 14, 67.1 ms | RC |
 /// | [`retry_count`](Self::retry_count) | 6 | RC |
 /// | [`rnr_retry`](Self::rnr_retry) | 6 | RC |
 /// | [`max_rd_atomic`](Self::max_rd_atomic), [`max_dest_rd_atomic`](Self::max_dest_rd_atomic) | 1 | RC |
 /// | [`port`](Self::port), [`pkey_index`](Self::pkey_index) | 1, 0 | all |
-/// | [`gid_index`](Self::gid_index) | chosen, RoCE v2 preferred | all |
+/// | [`gid_index`](Self::gid_index), [`peer`](Self::peer) | chosen, RoCE v2 preferred | all |
+/// | [`static_rate`](Self::static_rate) | the port's | RC, UC |
+/// | [`service_level`](Self::service_level), [`traffic_class`](Self::traffic_class), [`flow_label`](Self::flow_label), [`src_path_bits`](Self::src_path_bits) | 0 | RC, UC |
+/// | [`hop_limit`](Self::hop_limit) | 64 | RC, UC |
 /// | [`path_mtu`](Self::path_mtu) | the port's active MTU | RC, UC |
 /// | [`psn`](Self::psn) | random | all |
 /// | [`max_send_wr`](Self::max_send_wr), [`max_recv_wr`](Self::max_recv_wr) | 16 | all |
@@ -59,7 +64,7 @@ pub struct QueuePairBuilder<'a> {
     signal: SigMode,
     flags: QpCreateFlags,
     user_data: u64,
-    gid_index: Option<u8>,
+    gid: Wanted,
     psn: Option<Psn>,
     path_mtu: Option<Mtu>,
     pub(super) settings: Settings,
@@ -82,11 +87,14 @@ pub(super) struct Settings {
     pub(super) port: u8,
     pub(super) pkey_index: u16,
     pub(super) qkey: u32,
-    pub(super) service_level: u8,
+    pub(super) service_level: ServiceLevel,
+    pub(super) src_path_bits: PathBits,
+    pub(super) static_rate: Rate,
+    pub(super) flow_label: FlowLabel,
     pub(super) traffic_class: u8,
     pub(super) hop_limit: u8,
     pub(super) path_mtu: Mtu,
-    pub(super) gid: Option<GidEntry>,
+    pub(super) gid: Option<GidChoice>,
     pub(super) after: After,
     /// The options of the peer's device, if they are known.
     pub(super) ece: Option<Ece>,
@@ -95,7 +103,7 @@ pub(super) struct Settings {
 #[derive(Clone, Debug)]
 struct Port {
     attr: PortAttr,
-    gid: Option<GidEntry>,
+    gid: Option<GidChoice>,
 }
 
 impl<'a> QueuePairBuilder<'a> {
@@ -121,7 +129,7 @@ impl<'a> QueuePairBuilder<'a> {
             signal: SigMode::Requested,
             flags: QpCreateFlags::empty(),
             user_data: 0,
-            gid_index: None,
+            gid: Wanted::Best,
             psn: None,
             path_mtu: None,
             settings: Settings {
@@ -135,7 +143,10 @@ impl<'a> QueuePairBuilder<'a> {
                 port: 1,
                 pkey_index: 0,
                 qkey: 0,
-                service_level: 0,
+                service_level: ServiceLevel::default(),
+                src_path_bits: PathBits::default(),
+                static_rate: Rate::default(),
+                flow_label: FlowLabel::default(),
                 traffic_class: 0,
                 hop_limit: 64,
                 path_mtu: Mtu::B1024,
@@ -191,12 +202,14 @@ impl<'a> QueuePairBuilder<'a> {
         self
     }
 
-    /// How long this side waits for an acknowledgement before it resends. Default: 4, 65.536 µs. RC
+    /// How long this side waits for an acknowledgement before it resends. Default: 14, 67.1 ms. RC
     /// only.
     ///
+    /// The `ibverbs` crate's default is 4, 65.536 µs: [`AckTimeout::IBVERBS_CRATE`].
+    ///
     /// [`AckTimeout::code`] takes the codes 0 to 31 (0 waits indefinitely, else 4.096 µs · 2^code);
-    /// [`AckTimeout::from_duration`] picks the shortest time that is at least a `Duration`.
-    /// `set_timeout` in the `ibverbs` crate.
+    /// [`AckTimeout::from_duration`] picks the shortest time that is at least a `Duration`,
+    /// and waits indefinitely for one above 8796 s. `set_timeout` in the `ibverbs` crate.
     #[doc(alias = "set_timeout")]
     pub fn timeout(mut self, timeout: AckTimeout) -> Self {
         self.settings.timeout = timeout;
@@ -232,26 +245,30 @@ impl<'a> QueuePairBuilder<'a> {
         self
     }
 
-    /// How many reads and atomics this side may have outstanding. Default: 1. RC only.
+    /// How many reads and atomics this side may have outstanding, at most the device's
+    /// `max_qp_init_rd_atom`. Default: 1. RC only.
     pub fn max_rd_atomic(mut self, count: u8) -> Self {
         self.settings.max_rd_atomic = count;
         self
     }
 
-    /// How many of the peer's reads and atomics this side answers at a time. Default: 1. RC only.
+    /// How many of the peer's reads and atomics this side answers at a time, at most the device's
+    /// `max_qp_rd_atom`. Default: 1. RC only.
     pub fn max_dest_rd_atomic(mut self, count: u8) -> Self {
         self.settings.max_dest_rd_atomic = count;
         self
     }
 
-    /// The port, numbered from 1. Default: 1.
+    /// The port, numbered from 1. Default: 1. [`build`](Self::build) refuses one that the device
+    /// does not have.
     pub fn port(mut self, port: u8) -> Self {
         self.settings.port = port;
         self.port = OnceLock::new();
         self
     }
 
-    /// The index of its partition key in the port's table. Default: 0.
+    /// The index of its partition key in the port's table, below the port's `pkey_tbl_len`.
+    /// Default: 0.
     pub fn pkey_index(mut self, index: u16) -> Self {
         self.settings.pkey_index = index;
         self
@@ -260,9 +277,35 @@ impl<'a> QueuePairBuilder<'a> {
     /// The index of its address in the port's GID table.
     ///
     /// Default: on Ethernet, the first RoCE v2 entry that is not link-local, else the first RoCE v2
-    /// entry, else the first of any type; on InfiniBand, none: the LID is enough.
+    /// entry, else the first of any type; on InfiniBand, none: the LID is enough. Overrides
+    /// [`peer`](Self::peer), and the other way round.
     pub fn gid_index(mut self, index: u8) -> Self {
-        self.gid_index = Some(index);
+        self.gid = Wanted::At(index);
+        self.port = OnceLock::new();
+        self
+    }
+
+    /// Chooses the GID by the route to the peer's IP address: on Ethernet, the one that this host's
+    /// packets to the peer would come from, RoCE v2 preferred. Where the port has none for it, the
+    /// [default](Self::gid_index). [`PreparedQueuePair::gid`] says which it was, and why.
+    ///
+    /// `address` must be one of the network that RDMA is to use, which need not be the one that the
+    /// peer is managed by. [`build`](Self::build) asks the kernel's routing table by a UDP socket
+    /// that is connected and never sends: four system calls, no privileges.
+    ///
+    /// ```no_run
+    /// # fn f(pd: uverbs::ProtectionDomain, cq: uverbs::CompletionQueue) -> Result<(), Box<dyn std::error::Error>> {
+    /// use uverbs::QpType;
+    ///
+    /// let prepared = pd.queue_pair(QpType::Rc, &cq, &cq).peer("192.0.2.7".parse()?).build()?;
+    /// if let Some(choice) = prepared.gid() {
+    ///     println!("GID {}: {}", choice.entry.gid, choice.reason);
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn peer(mut self, address: IpAddr) -> Self {
+        self.gid = Wanted::Towards(address);
         self.port = OnceLock::new();
         self
     }
@@ -288,9 +331,34 @@ impl<'a> QueuePairBuilder<'a> {
         self
     }
 
-    /// The service level, 0 to 15; the priority on Ethernet. Default: 0.
-    pub fn service_level(mut self, level: u8) -> Self {
+    /// The service level, `ServiceLevel::new(3)?`: 0 to 15; the priority on Ethernet. Default: 0.
+    pub fn service_level(mut self, level: ServiceLevel) -> Self {
         self.settings.service_level = level;
+        self
+    }
+
+    /// How fast packets may leave at most. Default: [`Rate::Max`], the port's own rate. RC and UC.
+    ///
+    /// [`Rate`] converts from and to multiples of 2.5 Gb/s and Mb/s. For limits of a queue pair in
+    /// kb/s see [`QueuePair::modify_rate_limit`](crate::QueuePair::modify_rate_limit).
+    #[doc(alias = "ibv_rate")]
+    pub fn static_rate(mut self, rate: Rate) -> Self {
+        self.settings.static_rate = rate;
+        self
+    }
+
+    /// The flow label, `FlowLabel::new(7)?`, 20 bits; with RoCE v2 it decides the UDP source port
+    /// ([`FlowLabel::udp_source_port`]), by which networks spread their load. Default: 0. RC and
+    /// UC.
+    pub fn flow_label(mut self, label: FlowLabel) -> Self {
+        self.settings.flow_label = label;
+        self
+    }
+
+    /// The low bits of the source LID, `PathBits::new(1)?`, 7 bits: which of the port's LIDs
+    /// packets come from. Default: 0. InfiniBand only.
+    pub fn src_path_bits(mut self, bits: PathBits) -> Self {
+        self.settings.src_path_bits = bits;
         self
     }
 
@@ -340,7 +408,9 @@ impl<'a> QueuePairBuilder<'a> {
         self
     }
 
-    /// Receives from a shared receive queue instead of one of its own.
+    /// Receives from a shared receive queue instead of one of its own. RC, UD, XRC and DC; as in
+    /// `ibv_create_qp`(3) and the `ibverbs` crate, [`build`](Self::build) refuses UC, and raw
+    /// packets. (Some devices would take UC, but nothing specifies what it does.)
     pub fn srq(mut self, srq: &'a SharedReceiveQueue) -> Self {
         self.srq = Some(srq);
         self
@@ -373,15 +443,16 @@ impl<'a> QueuePairBuilder<'a> {
     /// # Errors
     /// | kind (errno) | cause |
     /// |---|---|
-    /// | [`InvalidInput`](ErrorKind::InvalidInput) (EINVAL) | a transport or a flag without a name, queues of another context or domain, a port or GID index that does not exist, values the kernel refuses |
-    /// | [`LimitExceeded`](ErrorKind::LimitExceeded) | sizes above what the device has, a service level above 15 |
+    /// | [`InvalidInput`](ErrorKind::InvalidInput) (EINVAL) | a transport or a flag without a name, queues of another context or domain, a port, GID index or partition key index that does not exist, a rate without a name, values the kernel refuses |
+    /// | [`LimitExceeded`](ErrorKind::LimitExceeded) | sizes, or reads and atomics at a time, above what the device has |
     /// | [`OutOfResources`](ErrorKind::OutOfResources) (ENOMEM, EAGAIN) | memory, or the rdma cgroup |
-    /// | [`Unsupported`](ErrorKind::Unsupported) (EOPNOTSUPP, ENOSYS) | a transport, a flag or [options](Self::ece) that the device does not have |
+    /// | [`Unsupported`](ErrorKind::Unsupported) (EOPNOTSUPP, ENOSYS) | a transport, a flag or [options](Self::ece) that the device does not have; a shared receive queue for UC or raw packets |
     /// | [`PermissionDenied`](ErrorKind::PermissionDenied) (EPERM) | a transport that needs privileges |
     #[doc(alias = "ibv_create_qp")]
     pub fn build(&self) -> Result<PreparedQueuePair> {
         self.check()?;
         let port = self.find_port()?;
+        self.check_pkey(&port.attr)?;
         if self.kind == QpType::RawPacket && port.attr.link_layer != LinkLayer::Ethernet {
             return Err(Error::new(Op::CreateQueuePair, ErrorKind::Unsupported)
                 .fact("port", self.settings.port)
@@ -389,7 +460,7 @@ impl<'a> QueuePairBuilder<'a> {
                 .hint("raw packets are Ethernet frames: the port must be Ethernet's"));
         }
         let context = self.pd.context();
-        let cookie = context.inner.cookies.reserve(Op::CreateQueuePair)?;
+        let event_key = context.inner.event_table.reserve(Op::CreateQueuePair)?;
         let init = QpInit {
             kind: self.kind,
             send_cq: self.send_cq.link(),
@@ -398,14 +469,14 @@ impl<'a> QueuePairBuilder<'a> {
             caps: self.caps,
             signal: self.signal,
             flags: self.flags,
-            cookie: cookie.number(),
+            user_handle: event_key.number(),
             extra: self.extra.as_deref(),
         };
         let queue = context.inner.provider.create_qp(&self.pd.inner.pd, &init)?;
         if let Some(ece) = &self.settings.ece {
             queue.check_ece(ece)?;
         }
-        cookie.announce(EventSource::QueuePair {
+        event_key.announce(EventSource::QueuePair {
             qp_num: queue.base().number,
             user_data: self.user_data,
         });
@@ -413,7 +484,7 @@ impl<'a> QueuePairBuilder<'a> {
             qp_num: queue.base().number,
             lid: port.attr.lid,
             psn: self.psn.map_or_else(random_psn, Ok)?,
-            gid: port.gid.map(|entry| entry.gid),
+            gid: port.gid.map(|choice| choice.entry.gid),
         };
         let settings = Settings {
             path_mtu: self.path_mtu.unwrap_or(port.attr.active_mtu),
@@ -423,21 +494,22 @@ impl<'a> QueuePairBuilder<'a> {
         let qp = QueuePair {
             children: Children::default(),
             queue,
-            cookie,
+            event_key,
             pd: self.pd.clone(),
             send_cq: self.send_cq.id(),
             recv_cq: self.recv_cq.id(),
             endpoint,
+            settings,
         };
-        Ok(PreparedQueuePair::new(qp, settings))
+        Ok(PreparedQueuePair::new(qp))
     }
 
     /// Checks that every value has a name and that all objects are of one device; the kernel could
     /// not even name those of another.
     fn check(&self) -> Result<()> {
         let op = Op::CreateQueuePair;
-        self.kind.asked(op, "kind")?;
-        self.flags.asked(op, "flags")?;
+        self.kind.checked(op, "kind")?;
+        self.flags.checked(op, "flags")?;
         let context = self.pd.context();
         for (what, cq) in [("send_cq", self.send_cq), ("recv_cq", self.recv_cq)] {
             if !cq.is_of(context) {
@@ -448,14 +520,45 @@ impl<'a> QueuePairBuilder<'a> {
         match self.srq {
             Some(srq) if !srq.pd().is_of(context) => Err(Error::invalid(op, "srq")
                 .hint("the shared receive queue belongs to another context")),
-            _ if self.settings.service_level > 15 => Err(Error::limit(
-                op,
-                "service_level",
-                self.settings.service_level.into(),
-                15,
-            )),
-            _ => Ok(()),
+            Some(_) if matches!(self.kind, QpType::Uc | QpType::RawPacket) => {
+                Err(Error::new(op, ErrorKind::Unsupported)
+                    .fact("argument", "srq")
+                    .fact("transport", self.kind.to_string())
+                    .hint("shared receive queues are for RC, UD, XRC and DC"))
+            }
+            _ => self.check_device(),
         }
+    }
+
+    /// Checks what the device reported about itself when it was opened.
+    fn check_device(&self) -> Result<()> {
+        let op = Op::CreateQueuePair;
+        let settings = &self.settings;
+        settings.static_rate.checked(op, "static_rate")?;
+        let device = self.pd.context().device_attr();
+        let (port, ports) = (settings.port, device.phys_port_cnt.max(1));
+        if port == 0 || port > ports {
+            return Err(Error::invalid(op, "port")
+                .fact("port", port)
+                .fact("ports", ports)
+                .hint("ports are numbered from 1"));
+        }
+        // One at a time is the default, also where the device has no reads.
+        for (what, asked, max) in [
+            (
+                "max_rd_atomic",
+                settings.max_rd_atomic,
+                device.max_qp_init_rd_atom,
+            ),
+            (
+                "max_dest_rd_atomic",
+                settings.max_dest_rd_atomic,
+                device.max_qp_rd_atom,
+            ),
+        ] {
+            Error::at_most(op, what, asked, max.max(1))?;
+        }
+        Ok(())
     }
 
     fn find_port(&self) -> Result<&Port> {
@@ -470,99 +573,26 @@ impl<'a> QueuePairBuilder<'a> {
         Ok(self.port.get_or_init(|| port))
     }
 
-    fn find_gid(&self, attr: &PortAttr) -> Result<Option<GidEntry>> {
-        let op = Op::CreateQueuePair;
-        let context = self.pd.context();
-        let port = self.settings.port;
-        if let Some(index) = self.gid_index {
-            let entry = context.gid(port, index.into())?;
-            return match entry {
-                Some(entry) => Ok(Some(entry)),
-                None => Err(Error::invalid(op, "gid_index")
-                    .fact("gid_index", index)
-                    .hint("that place of the GID table is empty")),
-            };
+    /// Checks the partition key's index; the table has at least one entry.
+    fn check_pkey(&self, port: &PortAttr) -> Result<()> {
+        let (index, entries) = (self.settings.pkey_index, port.pkey_tbl_len.max(1));
+        if index >= entries {
+            return Err(Error::invalid(Op::CreateQueuePair, "pkey_index")
+                .fact("pkey_index", index)
+                .fact("entries", entries));
         }
-        // Frames carry their own addresses.
-        if attr.link_layer != LinkLayer::Ethernet || self.kind == QpType::RawPacket {
-            return Ok(None);
-        }
-        let mut best = None;
-        context.each_gid(|entry| {
-            if entry.port == u32::from(port) {
-                best = better_gid(best, entry);
-            }
-        })?;
-        if best.is_some() {
-            return Ok(best);
-        }
-        Err(Error::os(op, Errno::ADDRNOTAVAIL)
-            .with_kind(ErrorKind::NotFound)
-            .fact("port", port)
-            .hint("the port has no GID: give its network interface an address and bring it up"))
+        Ok(())
     }
-}
 
-/// RoCE v2 before v1, and an address that others can reach before a link-local one.
-fn better_gid(best: Option<GidEntry>, entry: GidEntry) -> Option<GidEntry> {
-    // Work requests and paths carry 8 bits of index.
-    if entry.index > 0xff || entry.gid.is_zero() {
-        return best;
+    fn find_gid(&self, attr: &PortAttr) -> Result<Option<GidChoice>> {
+        // Raw packets are frames, which carry their own addresses.
+        let needed = attr.link_layer == LinkLayer::Ethernet && self.kind != QpType::RawPacket;
+        gid::find(self.pd.context(), self.settings.port, self.gid, needed)
     }
-    best.into_iter().chain([entry]).min_by_key(|entry| {
-        (
-            entry.gid_type != GidType::RoceV2,
-            entry.gid.is_link_local(),
-            entry.index,
-        )
-    })
 }
 
 fn random_psn() -> Result<Psn> {
     uverbs_core::sys::random_u32()
         .map(Psn::from_raw)
         .map_err(|errno| Error::os(Op::CreateQueuePair, errno))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn entry(index: u32, gid: &str, gid_type: GidType) -> GidEntry {
-        GidEntry {
-            gid: gid.parse().unwrap(),
-            index,
-            port: 1,
-            gid_type,
-            netdev: None,
-        }
-    }
-
-    #[test]
-    fn a_routable_roce_v2_address_is_preferred() {
-        let table = [
-            entry(0, "fe80::1", GidType::RoceV1),
-            entry(1, "fe80::1", GidType::RoceV2),
-            entry(2, "::ffff:10.0.0.1", GidType::RoceV1),
-            entry(3, "::ffff:10.0.0.1", GidType::RoceV2),
-            entry(4, "2001:db8::1", GidType::RoceV2),
-        ];
-        let best = |table: &[GidEntry]| {
-            let best = table.iter().copied().fold(None, better_gid);
-            best.map(|entry| entry.index)
-        };
-        assert_eq!(best(&table), Some(3));
-        assert_eq!(
-            best(&table[..3]),
-            Some(1),
-            "link-local v2 before routable v1"
-        );
-        assert_eq!(best(&table[..1]), Some(0));
-        assert_eq!(best(&[]), None);
-        assert_eq!(
-            best(&[entry(300, "::1", GidType::RoceV2)]),
-            None,
-            "beyond what a path can name"
-        );
-    }
 }

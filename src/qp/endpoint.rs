@@ -32,7 +32,7 @@ pub struct QueuePairEndpoint {
 }
 
 /// A text that is not an endpoint.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[derive(Clone, Copy, Eq, PartialEq)]
 pub struct ParseEndpointError;
 
 impl QueuePairEndpoint {
@@ -111,6 +111,13 @@ impl FromStr for QueuePairEndpoint {
 impl fmt::Display for ParseEndpointError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("not an endpoint (number/lid/packet number in hexadecimal[/gid])")
+    }
+}
+
+/// What leaves `main` is printed this way.
+impl fmt::Debug for ParseEndpointError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
     }
 }
 

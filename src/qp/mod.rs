@@ -2,7 +2,9 @@
 
 mod builder;
 mod children;
+mod connect;
 mod endpoint;
+mod gid;
 mod post;
 mod prepared;
 
@@ -16,15 +18,18 @@ use uverbs_core::{Errno, EventCounts, Result};
 pub use builder::QueuePairBuilder;
 pub(crate) use children::Children;
 pub use endpoint::{ParseEndpointError, QueuePairEndpoint};
+pub use gid::{GidChoice, GidReason};
 pub use post::{PostFailed, RecvBatch, SendBatch};
 pub(crate) use post::{ReceiveSide, post_recv_batch};
 pub(crate) use prepared::After;
 pub use prepared::{HandshakeError, PreparedQueuePair};
 
+use builder::Settings;
+
 use crate::ProtectionDomain;
 use crate::completion::CqId;
-use crate::cookie::Cookie;
 use crate::destroy::{DestroyError, Failing};
+use crate::event_table::EventKey;
 
 /// `ibv_qp`—a queue pair: a send queue and a receive queue.
 ///
@@ -38,11 +43,13 @@ pub struct QueuePair {
     pub(crate) children: Children,
     pub(crate) queue: AnyQp,
     #[expect(dead_code, reason = "kept for its drop: later events are stale")]
-    cookie: Cookie,
+    event_key: EventKey,
     pd: ProtectionDomain,
     send_cq: CqId,
     recv_cq: CqId,
     endpoint: QueuePairEndpoint,
+    /// What it is connected with, now or again.
+    settings: Settings,
 }
 
 impl QueuePair {
@@ -85,6 +92,7 @@ impl QueuePair {
     }
 
     /// The protection domain it belongs to.
+    #[inline]
     pub fn pd(&self) -> &ProtectionDomain {
         &self.pd
     }
@@ -211,7 +219,7 @@ fn modify(queue: &mut AnyQp, attr: &QpAttr) -> Result<()> {
     };
     let to = attr.state.unwrap_or(from);
     Err(match diagnose(from, to, queue.base().kind, attr.mask()) {
-        Some(diagnosis) => error.fact("because", diagnosis.to_string()),
+        Some(diagnosis) => error.fact("reason", diagnosis.to_string()),
         None => error.fact("from_state", from.to_string()),
     })
 }

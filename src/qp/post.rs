@@ -183,7 +183,7 @@ impl SendBatch<'_> {
     #[inline(always)]
     pub fn submit(self) -> Result<(), PostError> {
         // What was submitted is no longer there for the drop to take back.
-        self.queue.ring_send()
+        self.queue.submit_send()
     }
 }
 
@@ -238,8 +238,8 @@ impl<'q> RecvBatch<'q> {
     #[inline(always)]
     pub fn submit(mut self) -> Result<(), PostError> {
         match &mut self.queue {
-            ReceiveSide::Own(qp) => qp.ring_recv(),
-            ReceiveSide::Shared(srq) => srq.ring(),
+            ReceiveSide::Own(qp) => qp.submit_recv(),
+            ReceiveSide::Shared(srq) => srq.submit(),
         }
     }
 }

@@ -2,12 +2,13 @@
 
 use std::fmt;
 
+#[cfg(doc)]
+use uverbs_core::ErrorKind;
 use uverbs_core::contract::Qp as _;
-use uverbs_core::types::{AddressVector, Ece, FlowLabel, GlobalRoute, QpAttr, QpState, QpType};
-use uverbs_core::{Error, ErrorKind, Op, Result};
+use uverbs_core::types::{AddressVector, Ece};
+use uverbs_core::{Error, Result};
 
-use super::builder::Settings;
-use super::{QueuePair, QueuePairEndpoint, modify};
+use super::{GidChoice, QueuePair, QueuePairEndpoint};
 
 /// A queue pair in RESET that knows its endpoint.
 ///
@@ -18,11 +19,11 @@ use super::{QueuePair, QueuePairEndpoint, modify};
 #[must_use = "a queue pair does nothing before the handshake"]
 pub struct PreparedQueuePair {
     qp: QueuePair,
-    settings: Settings,
 }
 
 /// A handshake that failed. The queue pair is back in RESET and can be tried again.
-#[derive(Debug)]
+///
+/// It prints as its [`error`](Self::error), by `{:?}` too.
 pub struct HandshakeError {
     /// What the kernel refused.
     pub error: Error,
@@ -44,8 +45,8 @@ pub(crate) enum After {
 }
 
 impl PreparedQueuePair {
-    pub(super) fn new(qp: QueuePair, settings: Settings) -> Self {
-        Self { qp, settings }
+    pub(super) fn new(qp: QueuePair) -> Self {
+        Self { qp }
     }
 
     /// What the peer needs to know to connect to it.
@@ -56,6 +57,12 @@ impl PreparedQueuePair {
     /// Its number on the wire, 24 bits.
     pub fn qp_num(&self) -> u32 {
         self.qp.qp_num()
+    }
+
+    /// The GID of its port that it uses, and why; `None` on InfiniBand without one, and for raw
+    /// packets.
+    pub fn gid(&self) -> Option<GidChoice> {
+        self.qp.settings.gid
     }
 
     /// `ibv_query_ece`—the options its device offers beyond the standard, to be sent to a peer that
@@ -77,7 +84,7 @@ impl PreparedQueuePair {
     #[doc(alias = "ibv_set_ece")]
     pub fn set_ece(&mut self, ece: &Ece) -> Result<()> {
         self.qp.queue.check_ece(ece)?;
-        self.settings.ece = Some(*ece);
+        self.qp.settings.ece = Some(*ece);
         Ok(())
     }
 
@@ -87,32 +94,7 @@ impl PreparedQueuePair {
     /// # Errors
     /// [`InvalidInput`](ErrorKind::InvalidInput) if only one side has a GID.
     pub fn path_to(&self, remote: &QueuePairEndpoint) -> Result<AddressVector> {
-        let grh = match (self.settings.gid, remote.gid) {
-            (None, None) => None,
-            (Some(own), Some(dgid)) => Some(GlobalRoute {
-                dgid,
-                flow_label: FlowLabel::default(),
-                sgid_index: u8::try_from(own.index)
-                    .map_err(|_| Error::limit(Op::Handshake, "gid_index", own.index.into(), 255))?,
-                hop_limit: self.settings.hop_limit,
-                traffic_class: self.settings.traffic_class,
-            }),
-            (own, _) => {
-                let missing = if own.is_none() {
-                    "this side's"
-                } else {
-                    "the peer's"
-                };
-                return Err(Error::invalid(Op::Handshake, "endpoint").fact("without_gid", missing));
-            }
-        };
-        Ok(AddressVector {
-            dlid: remote.lid,
-            sl: self.settings.service_level,
-            port: self.settings.port,
-            grh,
-            ..AddressVector::default()
-        })
+        self.qp.path_to(remote)
     }
 
     /// Connects it to the peer that `remote` describes: INIT, RTR, RTS. Three system calls; none
@@ -128,7 +110,7 @@ impl PreparedQueuePair {
     /// | [`InvalidInput`](ErrorKind::InvalidInput) | a GID on one side only; values the kernel refuses (EINVAL) |
     /// | [`Other`](ErrorKind::Other) | no route to the peer (ENETUNREACH, EHOSTUNREACH, ETIMEDOUT) |
     pub fn handshake(mut self, remote: QueuePairEndpoint) -> Result<QueuePair, HandshakeError> {
-        match self.connect(&remote) {
+        match self.qp.connect(&remote) {
             Ok(()) => Ok(self.qp),
             Err(error) => Err(self.refused(error)),
         }
@@ -145,7 +127,7 @@ impl PreparedQueuePair {
     /// [`Unsupported`](ErrorKind::Unsupported) for a transport with connections; EPERM for a queue
     /// key with bit 31 set.
     pub fn activate(mut self) -> Result<QueuePair, HandshakeError> {
-        match self.activate_unconnected() {
+        match self.qp.activate_unconnected() {
             Ok(()) => Ok(self.qp),
             Err(error) => Err(self.refused(error)),
         }
@@ -156,134 +138,9 @@ impl PreparedQueuePair {
         self.qp
     }
 
-    fn connect(&mut self, remote: &QueuePairEndpoint) -> Result<()> {
-        let (requests, responses) = match self.qp.kind() {
-            QpType::Rc => (true, true),
-            QpType::XrcInitiator => (true, false),
-            QpType::XrcTarget => (false, true),
-            QpType::Uc => (false, false),
-            other => {
-                return Err(Error::new(Op::Handshake, ErrorKind::Unsupported)
-                    .fact("transport", other.to_string())
-                    .hint("datagram queue pairs are activated"));
-            }
-        };
-        let Settings {
-            min_rnr_timer,
-            timeout,
-            retry_count,
-            rnr_retry,
-            max_rd_atomic,
-            max_dest_rd_atomic,
-            access,
-            ..
-        } = self.settings;
-        let mut rtr = QpAttr::to(QpState::ReadyToReceive)
-            .av(self.path_to(remote)?)
-            .path_mtu(self.settings.path_mtu)
-            .dest_qpn(remote.qp_num)
-            .rq_psn(remote.psn);
-        let mut rts = QpAttr::to(QpState::ReadyToSend).sq_psn(self.qp.endpoint.psn);
-        if responses {
-            rtr = rtr
-                .max_dest_rd_atomic(max_dest_rd_atomic)
-                .min_rnr_timer(min_rnr_timer);
-            // A target resends its responses, too.
-            rts = rts.timeout(timeout);
-        }
-        if requests {
-            rts = rts
-                .timeout(timeout)
-                .retry_count(retry_count)
-                .rnr_retry(rnr_retry)
-                .max_rd_atomic(max_rd_atomic);
-        }
-        self.initialize(self.init().access(access))?;
-        self.modify(&rtr)?;
-        self.modify(&rts)
-    }
-
-    fn activate_unconnected(&mut self) -> Result<()> {
-        match (self.qp.kind(), self.settings.after) {
-            (QpType::Ud, _) => self.activate_datagrams(),
-            (QpType::RawPacket, _) => {
-                self.modify(&QpAttr::to(QpState::Init).port(self.settings.port))?;
-                self.modify(&QpAttr::to(QpState::ReadyToReceive))?;
-                self.modify(&QpAttr::to(QpState::ReadyToSend))
-            }
-            (_, After::Activate { sends: true }) => self.activate_sender(),
-            (_, After::Activate { sends: false }) => self.activate_receiver(),
-            (kind, After::Handshake) => Err(Error::new(Op::Handshake, ErrorKind::Unsupported)
-                .fact("transport", kind.to_string())
-                .hint("connected queue pairs need a handshake")),
-        }
-    }
-
-    fn activate_sender(&mut self) -> Result<()> {
-        let Settings {
-            path_mtu,
-            timeout,
-            retry_count,
-            rnr_retry,
-            max_rd_atomic,
-            ..
-        } = self.settings;
-        self.initialize(self.init())?;
-        self.modify(&QpAttr::to(QpState::ReadyToReceive).path_mtu(path_mtu))?;
-        let rts = QpAttr::to(QpState::ReadyToSend)
-            .sq_psn(self.qp.endpoint.psn)
-            .timeout(timeout)
-            .retry_count(retry_count)
-            .rnr_retry(rnr_retry)
-            .max_rd_atomic(max_rd_atomic);
-        self.modify(&rts)
-    }
-
-    fn activate_receiver(&mut self) -> Result<()> {
-        // What responses look like; where they go is in the requests.
-        let answers = self.path_to(&self.qp.endpoint)?;
-        self.initialize(self.init().access(self.settings.access))?;
-        let rtr = QpAttr::to(QpState::ReadyToReceive)
-            .av(answers)
-            .path_mtu(self.settings.path_mtu)
-            .min_rnr_timer(self.settings.min_rnr_timer);
-        self.modify(&rtr)?;
-        // A device may assign its number only now.
-        self.qp.endpoint.qp_num = self.qp.qp_num();
-        Ok(())
-    }
-
-    fn activate_datagrams(&mut self) -> Result<()> {
-        self.initialize(self.init().qkey(self.settings.qkey))?;
-        self.modify(&QpAttr::to(QpState::ReadyToReceive))?;
-        self.modify(&QpAttr::to(QpState::ReadyToSend).sq_psn(self.qp.endpoint.psn))
-    }
-
-    fn init(&self) -> QpAttr {
-        QpAttr::to(QpState::Init)
-            .pkey_index(self.settings.pkey_index)
-            .port(self.settings.port)
-    }
-
-    /// Goes to INIT. The options of the peer's device are for the change after it.
-    fn initialize(&mut self, init: QpAttr) -> Result<()> {
-        self.modify(&init)?;
-        match self.settings.ece {
-            Some(ece) => self.qp.set_ece(&ece),
-            None => Ok(()),
-        }
-    }
-
-    fn modify(&mut self, attr: &QpAttr) -> Result<()> {
-        modify(&mut self.qp.queue, attr)
-    }
-
-    /// Takes the queue pair back to RESET, so that another try starts from the beginning.
+    /// Takes the queue pair back to RESET.
     fn refused(mut self, error: Error) -> HandshakeError {
-        if self.qp.state() != QpState::Reset {
-            // Should this fail too, the next try reports it.
-            let _ = self.qp.queue.modify(&QpAttr::to(QpState::Reset));
-        }
+        self.qp.back_to_reset();
         HandshakeError {
             error,
             prepared: Box::new(self),
@@ -294,6 +151,19 @@ impl PreparedQueuePair {
 impl fmt::Display for HandshakeError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.error.fmt(f)
+    }
+}
+
+impl fmt::Debug for HandshakeError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if !f.alternate() {
+            return fmt::Display::fmt(self, f);
+        }
+        // Of the queue pair its number only: it has large tables.
+        f.debug_struct("HandshakeError")
+            .field("error", &self.error)
+            .field("qp_num", &self.prepared.qp_num())
+            .finish_non_exhaustive()
     }
 }
 

@@ -167,8 +167,8 @@ impl Srq for AnySrq {
     }
 
     #[inline]
-    fn ring(&mut self) -> Result<(), PostError> {
-        rows!(arms!(*self, ref mut srq => srq.ring()))
+    fn submit(&mut self) -> Result<(), PostError> {
+        rows!(arms!(*self, ref mut srq => srq.submit()))
     }
 
     #[inline]
@@ -223,8 +223,8 @@ impl Qp for AnyQp {
 
     #[expect(clippy::inline_always, reason = "a part of posting")]
     #[inline(always)]
-    fn ring_send(&mut self) -> Result<(), PostError> {
-        rows!(arms!(*self, ref mut qp => qp.ring_send()))
+    fn submit_send(&mut self) -> Result<(), PostError> {
+        rows!(arms!(*self, ref mut qp => qp.submit_send()))
     }
 
     #[inline]
@@ -254,8 +254,8 @@ impl Qp for AnyQp {
 
     #[expect(clippy::inline_always, reason = "a part of posting")]
     #[inline(always)]
-    fn ring_recv(&mut self) -> Result<(), PostError> {
-        rows!(arms!(*self, ref mut qp => qp.ring_recv()))
+    fn submit_recv(&mut self) -> Result<(), PostError> {
+        rows!(arms!(*self, ref mut qp => qp.submit_recv()))
     }
 
     #[inline]

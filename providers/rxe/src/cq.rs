@@ -57,8 +57,8 @@ impl CompletionQueue {
         let mut reply = rxe_create_cq_resp::default();
         let create = cmd::cq::Create {
             vector: init.vector,
-            channel: init.channel,
-            ..cmd::cq::Create::new(init.entries, init.cookie)
+            comp_channel: init.comp_channel,
+            ..cmd::cq::Create::new(init.entries, init.user_handle)
         };
         let created = cmd::cq::create(file, &create, &Uhw::new(&[], cells(&mut reply)))?;
         let object = Object::new(file, &cmd::cq::KIND, created.handle, []);
@@ -144,7 +144,7 @@ impl contract::Cq for CompletionQueue {
         let waiting = self.waiting();
         if entries < waiting {
             return Err(Error::invalid(op, "entries")
-                .fact("asked", entries)
+                .fact("requested", entries)
                 .fact("waiting", waiting));
         }
         let file = self.object.file();

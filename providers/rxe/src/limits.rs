@@ -4,12 +4,12 @@
 use uverbs_core::types::{AccessFlags, QpAttr, QpState, QpType, diagnose};
 use uverbs_core::{Error, ErrorKind, Op, Result, cmd};
 
-/// Checks that `asked`, the value requested for `what`, is at least 1 and at most `max`.
-pub(crate) fn some_at_most(op: Op, what: &'static str, asked: u32, max: u32) -> Result<()> {
-    if asked == 0 {
+/// Checks that `requested`, the value requested for `what`, is at least 1 and at most `max`.
+pub(crate) fn some_at_most(op: Op, what: &'static str, requested: u32, max: u32) -> Result<()> {
+    if requested == 0 {
         return Err(Error::invalid(op, what).fact("min", 1_u32));
     }
-    Error::at_most(op, what, asked, max)
+    Error::at_most(op, what, requested, max)
 }
 
 /// Checks the access rights of a memory region: the kernel knows all of them, rxe does not.
@@ -39,7 +39,7 @@ pub(crate) fn modify(kind: QpType, from: QpState, attr: &QpAttr, max_rd_atomic: 
         return Err(Error::new(op, ErrorKind::InvalidInput)
             .fact("from", from.to_string())
             .fact("to", to.to_string())
-            .fact("because", diagnosis.to_string()));
+            .fact("reason", diagnosis.to_string()));
     }
     if let Some(count) = attr.max_rd_atomic {
         Error::at_most(op, "max_rd_atomic", count, max_rd_atomic)?;

@@ -26,7 +26,7 @@ pub struct QueuePair {
     send: SendRing,
     /// `None` with a shared receive queue.
     recv: Option<ReceiveRing>,
-    /// While `adrift` is set, the state is RESET.
+    /// While `reset_unconfirmed` is set, the state is RESET.
     base: QpBase,
 }
 
@@ -59,7 +59,7 @@ impl QueuePair {
             ..cmd::qp::Create::new(
                 init.kind,
                 cmd::qp::Parent::Pd(pd.handle()),
-                init.cookie,
+                init.user_handle,
                 init.caps,
             )
         };
@@ -114,12 +114,12 @@ impl QueuePair {
     /// Resets the queue pair. Until the reset is known to have finished, nothing can be posted, and
     /// only another reset leaves this condition.
     fn reset(&mut self, attr: &QpAttr) -> Result<()> {
-        let was_adrift = std::mem::replace(&mut self.base.adrift, true);
+        let was_unconfirmed = std::mem::replace(&mut self.base.reset_unconfirmed, true);
         let before = std::mem::replace(&mut self.base.state, QpState::Reset);
-        let discards = was_adrift || !self.send.is_idle();
+        let discards = was_unconfirmed || !self.send.is_idle();
         if let Err(error) = self.modify_kernel_object(attr) {
             if !error.outcome_is_unknown() {
-                (self.base.adrift, self.base.state) = (was_adrift, before);
+                (self.base.reset_unconfirmed, self.base.state) = (was_unconfirmed, before);
             }
             return Err(error);
         }
@@ -129,7 +129,7 @@ impl QueuePair {
             // next incarnation. A second reset records it again, now that the queue is empty.
             self.modify_kernel_object(&QpAttr::to(QpState::Reset))?;
         }
-        self.base.adrift = false;
+        self.base.reset_unconfirmed = false;
         Ok(())
     }
 
@@ -207,7 +207,7 @@ impl contract::Qp for QueuePair {
         if attr.state == Some(QpState::Reset) {
             return self.reset(attr);
         }
-        if self.base.adrift {
+        if self.base.reset_unconfirmed {
             return Err(Error::new(Op::ModifyQueuePair, ErrorKind::InvalidState)
                 .fact("state", "unknown: a reset failed")
                 .hint("reset or destroy the queue pair"));
@@ -222,7 +222,7 @@ impl contract::Qp for QueuePair {
     fn query(&mut self, mask: QpAttrMask) -> Result<QpInfo> {
         let info = cmd::qp::query(self.base.object.file(), self.base.object.handle(), mask)?;
         // If the queue pair is in another state, it was not reset after all.
-        self.base.adrift &= info.state == QpState::Reset;
+        self.base.reset_unconfirmed &= info.state == QpState::Reset;
         self.base.state = info.state;
         Ok(info)
     }
@@ -237,9 +237,9 @@ impl contract::Qp for QueuePair {
     }
 
     #[inline]
-    fn ring_send(&mut self) -> Result<(), PostError> {
+    fn submit_send(&mut self) -> Result<(), PostError> {
         self.send
-            .ring(self.base.object.file(), self.base.object.handle())
+            .submit(self.base.object.file(), self.base.object.handle())
     }
 
     fn abort_send(&mut self) {
@@ -256,8 +256,8 @@ impl contract::Qp for QueuePair {
     }
 
     #[inline]
-    fn ring_recv(&mut self) -> Result<(), PostError> {
-        self.receive_ring()?.ring()
+    fn submit_recv(&mut self) -> Result<(), PostError> {
+        self.receive_ring()?.submit()
     }
 
     fn abort_recv(&mut self) {

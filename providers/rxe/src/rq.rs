@@ -75,7 +75,7 @@ impl ReceiveRing {
         let sges = request.scatter.len();
         if sges > self.max_sge as usize {
             return Err(PostError::TooManySges {
-                asked: u32::try_from(sges).unwrap_or(u32::MAX),
+                requested: u32::try_from(sges).unwrap_or(u32::MAX),
                 max: self.max_sge,
             });
         }
@@ -89,7 +89,7 @@ impl ReceiveRing {
     }
 
     #[inline]
-    pub(crate) fn ring(&mut self) -> Result<(), PostError> {
+    pub(crate) fn submit(&mut self) -> Result<(), PostError> {
         if !self.fork.is_current() {
             self.abort();
             return Err(PostError::Forked);

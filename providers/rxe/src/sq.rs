@@ -100,7 +100,7 @@ impl SendRing {
     /// own, it would wrap around the whole ring and process old requests again: in that case they
     /// stay.
     #[inline]
-    pub(crate) fn ring(&mut self, file: &UverbsFile, qp: u32) -> Result<(), PostError> {
+    pub(crate) fn submit(&mut self, file: &UverbsFile, qp: u32) -> Result<(), PostError> {
         if self.tail == self.published {
             return Ok(());
         }

@@ -45,7 +45,7 @@ impl SharedReceiveQueue {
             max_wr: attr.max_wr,
             max_sge: attr.max_sge,
             limit: attr.limit,
-            user_handle: init.cookie,
+            user_handle: init.user_handle,
             event_fd: None,
         };
         let created = cmd::srq::create(file, &create, &Uhw::new(&[], cells(&mut reply)))?;
@@ -85,7 +85,7 @@ impl SharedReceiveQueue {
             let waiting = self.ring.as_ref().map_or(0, ReceiveRing::waiting);
             if max_wr < waiting {
                 return Err(Error::invalid(op, "max_wr")
-                    .fact("asked", max_wr)
+                    .fact("requested", max_wr)
                     .fact("waiting", waiting));
             }
             // The kernel compares with the armed limit even if a new one is given. The event that
@@ -96,7 +96,7 @@ impl SharedReceiveQueue {
             }
             if max_wr < armed {
                 return Err(Error::invalid(op, "max_wr")
-                    .fact("asked", max_wr)
+                    .fact("requested", max_wr)
                     .fact("limit", armed));
             }
         }
@@ -173,8 +173,8 @@ impl contract::Srq for SharedReceiveQueue {
     }
 
     #[inline]
-    fn ring(&mut self) -> Result<(), PostError> {
-        self.ring.as_mut().ok_or(PostError::Poisoned)?.ring()
+    fn submit(&mut self) -> Result<(), PostError> {
+        self.ring.as_mut().ok_or(PostError::Poisoned)?.submit()
     }
 
     fn abort(&mut self) {

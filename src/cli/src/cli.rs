@@ -9,9 +9,9 @@ use crate::session::{CommandPathArg, Session};
 
 const EXIT_CODES: &str = "\
 Exit codes:
-  0  everything went well
+  0  success
   1  something failed (doctor, selftest: something is wrong)
-  2  the command line makes no sense
+  2  the command line is invalid
   3  no such device
   4  not allowed for this user
   5  the device or the kernel cannot do it";
@@ -43,6 +43,9 @@ enum Command {
     Run(Run),
     Trace(commands::trace::Args),
     Rates(commands::rates::Args),
+    Top(commands::top::Args),
+    Completions(commands::packaging::Completions),
+    Man(commands::packaging::Man),
 }
 
 /// The commands that open devices.
@@ -70,6 +73,9 @@ impl Cli {
             Command::Run(run) => run.run(&session, out),
             Command::Trace(args) => commands::trace::run(args, &session, out),
             Command::Rates(args) => commands::rates::run(args, out),
+            Command::Top(args) => commands::top::run(args, out),
+            Command::Completions(args) => commands::packaging::completions(args, out),
+            Command::Man(args) => commands::packaging::man(args),
         }
     }
 }

@@ -30,6 +30,8 @@ pub(crate) enum Failure {
         message: String,
         /// What to do about it.
         hint: Option<String>,
+        /// The library's error behind it.
+        cause: Option<Error>,
     },
     /// Already reported as part of the output.
     Reported(u8),
@@ -54,6 +56,7 @@ impl Failure {
             code,
             message: message.to_string(),
             hint: None,
+            cause: None,
         }
     }
 
@@ -78,17 +81,21 @@ impl Failure {
         self
     }
 
+    /// The exit code. That the reader went away is no failure.
+    pub(crate) fn code(&self) -> u8 {
+        match self {
+            Self::Said { code, .. } | Self::Reported(code) => *code,
+            Self::Closed => 0,
+        }
+    }
+
     /// Writes it to stderr and returns the exit code.
     pub(crate) fn report(&self) -> ExitCode {
-        match self {
-            Self::Said { code, .. } => {
-                let mut stderr = anstream::stderr().lock();
-                let _ = writeln!(stderr, "{self}");
-                ExitCode::from(*code)
-            }
-            Self::Reported(code) => ExitCode::from(*code),
-            Self::Closed => ExitCode::SUCCESS,
+        if matches!(self, Self::Said { .. }) {
+            let mut stderr = anstream::stderr().lock();
+            let _ = writeln!(stderr, "{self}");
         }
+        ExitCode::from(self.code())
     }
 }
 
@@ -121,10 +128,11 @@ impl From<Error> for Failure {
             .and_then(|hint| text.strip_suffix(hint))
             .and_then(|text| text.strip_suffix("; "))
             .unwrap_or(&text);
-        let failure = Self::with_code(code, message);
-        match hint {
-            Some(hint) => failure.hint(hint),
-            None => failure,
+        Self::Said {
+            code,
+            message: message.to_owned(),
+            hint: hint.map(str::to_owned),
+            cause: Some(error),
         }
     }
 }

@@ -7,6 +7,7 @@ use anstream::AutoStream;
 use serde::Serialize;
 
 use crate::failure::{Failure, Result, of_stdout};
+use crate::json::Versioned;
 
 /// Standard output, with colours only if they can be displayed.
 pub(crate) struct Output {
@@ -25,17 +26,24 @@ impl Output {
         writeln!(self.stream, "{text}").map_err(|error| of_stdout(&error))
     }
 
-    /// Writes a value as JSON over several lines.
+    /// Writes an object as JSON over several lines, with the version in front.
     pub(crate) fn json(&mut self, value: &impl Serialize) -> Result<()> {
-        let text = serde_json::to_string_pretty(value).map_err(Failure::new)?;
+        let text = serde_json::to_string_pretty(&Versioned::new(value)).map_err(Failure::new)?;
         self.line(text)
     }
 
-    /// Writes a value as JSON on one line and flushes it immediately: for streams of values.
+    /// Writes an object as JSON on one line, with the version in front, and flushes it
+    /// immediately: for streams of objects.
     pub(crate) fn json_line(&mut self, value: &impl Serialize) -> Result<()> {
-        let text = serde_json::to_string(value).map_err(Failure::new)?;
+        let text = serde_json::to_string(&Versioned::new(value)).map_err(Failure::new)?;
         self.line(text)?;
         self.flush()
+    }
+
+    /// Writes a value as JSON as it is: for what is a file of its own, without a version.
+    pub(crate) fn json_as_is(&mut self, value: &impl Serialize) -> Result<()> {
+        let text = serde_json::to_string_pretty(value).map_err(Failure::new)?;
+        self.line(text)
     }
 
     /// Flushes everything.

@@ -1,9 +1,11 @@
 //! How devices are opened in this run: named or chosen, recorded or not, by which command path.
 
+use std::fs;
+use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
 use std::sync::Arc;
 
 use clap::ValueEnum;
-use uverbs::discover::Access;
+use uverbs::discover::{Access, CharDevice};
 use uverbs::kernel::CommandPath;
 use uverbs::recorder::Sink;
 use uverbs::rings::Observer;
@@ -48,7 +50,10 @@ impl Session {
     /// Opens the device with that name; without a name, the first that can be opened.
     pub(crate) fn open(&self, name: Option<&str>) -> Result<Context> {
         match name {
-            Some(path) if path.contains('/') => Ok(self.options().open_path(path)?),
+            Some(path) if path.contains('/') => {
+                check_node(path)?;
+                Ok(self.options().open_path(path)?)
+            }
             Some(name) => Ok(self.options().open(name)?),
             None => self.open_first(),
         }
@@ -102,10 +107,39 @@ impl Session {
     }
 }
 
+/// Fails if sysfs says that this node belongs to another kind of device. Without sysfs, opening it
+/// has to tell.
+fn check_node(path: &str) -> Result<()> {
+    let Ok(meta) = fs::metadata(path) else {
+        return Ok(());
+    };
+    let wrong = |what: &str| {
+        Err(Failure::with_code(
+            failure::NO_DEVICE,
+            format_args!("{path} is {what}, not the node of an RDMA device"),
+        )
+        .hint("uverbs list shows the nodes of RDMA devices"))
+    };
+    if !meta.file_type().is_char_device() {
+        return wrong("not a character device");
+    }
+    let number = CharDevice::from_rdev(meta.rdev());
+    match fs::read_link(format!("/sys/dev/char/{number}/subsystem")) {
+        Ok(class) if !class.ends_with("infiniband_verbs") => {
+            let class = class
+                .file_name()
+                .map(|name| name.to_string_lossy().into_owned());
+            wrong(&format!("a device of class {}", class.unwrap_or_default()))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// What to do on a machine without devices.
+pub(crate) const NO_DEVICES: &str = "load the driver of your adapter, or make a software device: \
+     modprobe rdma_rxe && rdma link add rxe0 type rxe netdev eth0";
+
 /// The failure on a machine without devices.
 pub(crate) fn no_devices() -> Failure {
-    Failure::with_code(failure::NO_DEVICE, "there are no RDMA devices here").hint(
-        "load the driver of your adapter, or make a software device: \
-         modprobe rdma_rxe && rdma link add rxe0 type rxe netdev eth0",
-    )
+    Failure::with_code(failure::NO_DEVICE, "there are no RDMA devices here").hint(NO_DEVICES)
 }

@@ -81,24 +81,6 @@ impl Histogram {
             .filter(|(_, count)| **count > 0)
             .map(|(at, count)| (bounds(at).0, *count))
     }
-
-    /// `bins` bins of equal width up to the 99.9th percentile, for pictures: the middle of each,
-    /// and its count.
-    #[expect(clippy::cast_precision_loss, reason = "drawn")]
-    pub(crate) fn bins(&self, bins: u64) -> Vec<(f64, f64)> {
-        let low = self.min();
-        let width = (self.percentile(99_900).saturating_sub(low) / bins).max(1);
-        let mut counts: Vec<(f64, f64)> = (0..bins)
-            .map(|at| ((low + at * width + width / 2) as f64, 0.0))
-            .collect();
-        for (start, count) in self.buckets() {
-            let at = usize::try_from(start.saturating_sub(low) / width).unwrap_or(usize::MAX);
-            if let Some((_, bin)) = counts.get_mut(at) {
-                *bin += count as f64;
-            }
-        }
-        counts
-    }
 }
 
 #[expect(

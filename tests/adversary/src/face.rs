@@ -4,7 +4,7 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-use uverbs::owned::{self, Finished};
+use uverbs::owned::{self, Finished, Refused, Work};
 use uverbs::{
     Completion, CompletionQueue, Operation, Payload, PollError, PostError, PreparedQueuePair,
     QpState, QueuePair, QueuePairBuilder, QueuePairEndpoint, SendRequest, WorkCompletion,
@@ -150,7 +150,7 @@ pub(crate) fn build(builder: &QueuePairBuilder<'_>) -> uverbs::Result<PreparedQu
 }
 
 /// What becomes of a batch.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Ending {
     Submitted,
     Dropped,
@@ -182,4 +182,35 @@ pub(crate) fn post_raw(
             put
         }
     }
+}
+
+/// What was refused of a batch, and what became of the rest.
+pub(crate) type Batched = (Vec<(u64, Box<Refused>)>, Result<(), PostError>);
+
+/// Posts requests, with their numbers, as a batch of an owned queue pair.
+pub(crate) fn batch(
+    qp: &mut owned::QueuePair,
+    members: Vec<(u64, Work)>,
+    ending: Ending,
+) -> Batched {
+    let mut refused = Vec::new();
+    let mut batch = qp.batch();
+    for (number, work) in members {
+        if let Err(error) = batch.push(work) {
+            refused.push((number, error));
+        }
+    }
+    let submitted = match ending {
+        Ending::Submitted => batch.submit(),
+        Ending::Dropped => {
+            drop(batch);
+            Ok(())
+        }
+        #[expect(clippy::mem_forget, reason = "a program may")]
+        Ending::Forgotten => {
+            std::mem::forget(batch);
+            Ok(())
+        }
+    };
+    (refused, submitted)
 }

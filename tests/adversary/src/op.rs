@@ -80,10 +80,14 @@ pub enum What {
     Touch,
     /// Asks a shared queue for requests that will not get a completion any more.
     Unpolled,
+    /// Posts several sends with one doorbell, or begins to.
+    Batch,
+    /// Takes back memory of requests without a completion of their own.
+    Released,
 }
 
 /// The weight of each kind, out of 256.
-const WEIGHTS: [(What, usize); 36] = [
+const WEIGHTS: [(What, usize); 38] = [
     (What::MakeCq, 4),
     (What::MakeSrq, 4),
     (What::MakePair, 8),
@@ -99,7 +103,7 @@ const WEIGHTS: [(What, usize); 36] = [
     (What::ReceiveEmpty, 3),
     (What::Refused, 8),
     (What::RawPost, 14),
-    (What::Poll, 36),
+    (What::Poll, 30),
     (What::PollInto, 1),
     (What::Hold, 12),
     (What::Offer, 14),
@@ -120,6 +124,8 @@ const WEIGHTS: [(What, usize); 36] = [
     (What::Fault, 1),
     (What::Touch, 2),
     (What::Unpolled, 1),
+    (What::Batch, 4),
+    (What::Released, 2),
 ];
 
 impl What {

@@ -1,5 +1,6 @@
 //! Shared by the tests on the fake kernel: kernels to run on, and a device opened on them.
 
+pub mod connections;
 pub mod kernels;
 mod life;
 pub mod targets;
@@ -17,7 +18,7 @@ use uverbs::{Completion, Context, OpenOptions, QpType, discover};
 use uverbs_core::sys::Kernel;
 use uverbs_core::{CommandPath, Result, UverbsFile};
 use uverbs_fake::{
-    Asked, DeviceProfile, Effect, FakeKernel, Feature, Profile, RingOf, RingView, When,
+    CallKind, DeviceProfile, Effect, FakeKernel, Feature, Profile, RingOf, RingView, When,
 };
 use uverbs_uapi::ib_user_ioctl_verbs::RDMA_DRIVER_RXE;
 pub use world::World;
@@ -183,24 +184,26 @@ pub fn expected(
     path: CommandPath,
     method: Option<(u16, u16)>,
     command: Option<u32>,
-) -> Option<Asked> {
+) -> Option<CallKind> {
     let method = method.filter(|(object, method)| profile.has_method(*object, *method));
     let prefers_legacy = matches!(path, CommandPath::InvokeWrite | CommandPath::Write);
     match (method, command) {
-        (Some((object, method)), None) => Some(Asked::Method(object, method)),
-        (Some((object, method)), Some(_)) if !prefers_legacy => Some(Asked::Method(object, method)),
-        (_, Some(number)) if path != CommandPath::Write && profile.has(Feature::InvokeWrite) => {
-            Some(Asked::Invoked(number))
+        (Some((object, method)), None) => Some(CallKind::Method(object, method)),
+        (Some((object, method)), Some(_)) if !prefers_legacy => {
+            Some(CallKind::Method(object, method))
         }
-        (_, Some(number)) if path != CommandPath::Ioctl => Some(Asked::Written(number)),
+        (_, Some(number)) if path != CommandPath::Write && profile.has(Feature::InvokeWrite) => {
+            Some(CallKind::Invoked(number))
+        }
+        (_, Some(number)) if path != CommandPath::Ioctl => Some(CallKind::Written(number)),
         _ => None,
     }
 }
 
 /// How a doorbell reaches a kernel that accepts `write(2)`.
-pub fn expected_ring(profile: Profile, path: CommandPath, command: u32) -> Option<Asked> {
+pub fn expected_ring(profile: Profile, path: CommandPath, command: u32) -> Option<CallKind> {
     match path {
-        CommandPath::Auto => Some(Asked::Written(command)),
+        CommandPath::Auto => Some(CallKind::Written(command)),
         _ => expected(profile, path, None, Some(command)),
     }
 }

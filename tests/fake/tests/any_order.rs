@@ -12,7 +12,7 @@ use fake_tests::{Bench, PATHS, World};
 use proptest::prelude::*;
 use uverbs_core::CommandPath;
 use uverbs_core::error::Errno;
-use uverbs_fake::{Asked, Effect, Objects, Profile, When};
+use uverbs_fake::{CallKind, Effect, Objects, Profile, When};
 
 /// Errnos that calls fail with.
 const ERRNOS: [Errno; 8] = [
@@ -77,13 +77,13 @@ fn take(path: CommandPath, steps: &[Step]) -> u64 {
         // library is entitled to be wrong.
         if here
             .iter()
-            .any(|seen| matches!(seen.asked, Asked::Read(_)) && seen.answer == Err(Errno::IO))
+            .any(|seen| matches!(seen.call, CallKind::Read(_)) && seen.answer == Err(Errno::IO))
         {
             break;
         }
         let failed = here
             .iter()
-            .filter(|seen| seen.asked.is_destroy())
+            .filter(|seen| seen.call.is_destroy())
             .filter(|seen| !matches!(seen.answer, Ok(()) | Err(Errno::INTR)));
         refused += failed.count() as u64;
         let (there, expected) = (bench.fake.objects(), world.expected());

@@ -21,7 +21,7 @@ use uverbs::{AccessFlags, AddressVector, Gid, QpState, QpType};
 use uverbs_core::error::{ErrorKind, Result};
 use uverbs_core::sys::{Pointer, Uhw, cells};
 use uverbs_core::{CommandPath, UverbsFile, cmd};
-use uverbs_fake::{Asked, Feature, Profile};
+use uverbs_fake::{CallKind, Feature, Profile};
 use uverbs_uapi::ib_user_ioctl_cmds::*;
 use uverbs_uapi::ib_user_verbs::*;
 use uverbs_uapi::rdma_user_rxe::{
@@ -71,14 +71,14 @@ impl Run<'_> {
     fn check<T>(
         &self,
         name: &str,
-        wanted: Option<Asked>,
+        wanted: Option<CallKind>,
         issue: impl FnOnce(&UverbsFile) -> Result<T>,
     ) -> Option<T> {
         let Self { bench, profile, .. } = self;
         let before = bench.fake.seen().len();
         let answer = issue(&self.file);
         *self.steps.borrow_mut() += 1;
-        let asked = bench.fake.seen()[before..].last().map(|seen| seen.asked);
+        let asked = bench.fake.seen()[before..].last().map(|seen| seen.call);
         let context = format!("{name} on {:?} by {:?}", profile.version(), bench.path);
         match (wanted, answer) {
             (Some(wanted), Ok(value)) => {
@@ -310,7 +310,7 @@ fn queues(run: &Run<'_>, pd: u32, async_fd: &OwnedFd) {
         .unwrap();
     let mut place = rxe_create_cq_resp::default();
     let create = cmd::cq::Create {
-        channel: Some(channel_fd.as_fd()),
+        comp_channel: Some(channel_fd.as_fd()),
         ..cmd::cq::Create::new(20, 77)
     };
     let cq = run
@@ -543,7 +543,7 @@ fn nothing_is_written_where_write_is_forbidden() {
         let context = bench.context().unwrap();
         let looped = fake_tests::Loopback::new(&context).unwrap();
         drop(looped);
-        let written = |seen: &uverbs_fake::Seen| matches!(seen.asked, Asked::Written(_));
+        let written = |seen: &uverbs_fake::Seen| matches!(seen.call, CallKind::Written(_));
         assert!(!bench.fake.seen().iter().any(written));
     }
 }

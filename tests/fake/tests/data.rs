@@ -94,7 +94,7 @@ fn remote_memory_is_written_read_and_changed_atomically() {
     for (operation, old, now) in [
         (
             Operation::FetchAdd {
-                remote: target.remote(),
+                remote: target.remote().start(),
                 add: 2,
             },
             40,
@@ -102,7 +102,7 @@ fn remote_memory_is_written_read_and_changed_atomically() {
         ),
         (
             Operation::CompareSwap {
-                remote: target.remote(),
+                remote: target.remote().start(),
                 compare: 42,
                 swap: 7,
             },
@@ -111,7 +111,7 @@ fn remote_memory_is_written_read_and_changed_atomically() {
         ),
         (
             Operation::CompareSwap {
-                remote: target.remote(),
+                remote: target.remote().start(),
                 compare: 1,
                 swap: 9,
             },

@@ -12,7 +12,7 @@ use fake_tests::{Bench, is_thinned, live, thinned, ways};
 use uverbs::{Error, ErrorKind};
 use uverbs_core::CommandPath;
 use uverbs_core::error::Errno;
-use uverbs_fake::{Asked, Effect, Profile, Seen, When};
+use uverbs_fake::{CallKind, Effect, Profile, Seen, When};
 use uverbs_uapi::ib_user_verbs::IB_USER_VERBS_CMD_FLAG_EXTENDED;
 
 /// The errnos that a kernel may return from any call.
@@ -67,7 +67,7 @@ fn kind_of(struck: Seen, errno: Errno) -> ErrorKind {
         Errno::AGAIN | Errno::NOMEM | Errno::MFILE | Errno::NOSPC => ErrorKind::OutOfResources,
         Errno::ACCESS | Errno::PERM => ErrorKind::PermissionDenied,
         // An event file ends when its device does.
-        Errno::IO if matches!(struck.asked, Asked::Read(_)) => ErrorKind::DeviceRemoved,
+        Errno::IO if matches!(struck.call, CallKind::Read(_)) => ErrorKind::DeviceRemoved,
         Errno::NODEV | Errno::NXIO => ErrorKind::NotFound,
         Errno::BUSY => ErrorKind::Busy,
         Errno::OPNOTSUPP | Errno::PROTONOSUPPORT | Errno::NOTTY => ErrorKind::Unsupported,
@@ -78,19 +78,19 @@ fn kind_of(struck: Seen, errno: Errno) -> ErrorKind {
 
 /// Whether this error describes what happened.
 fn tells(error: &Error, path: CommandPath, struck: Seen, errno: Errno) -> bool {
-    if Some(error.op()) == struck.asked.operation() && error.errno() == Some(errno) {
+    if Some(error.op()) == struck.call.operation() && error.errno() == Some(errno) {
         return error.kind() == kind_of(struck, errno);
     }
     let lacks_it = kind_of(struck, errno) == ErrorKind::Unsupported;
-    match struck.asked {
+    match struck.call {
         // A drop reports nothing; what the object depended on is still in use then, or counted as
         // leaked.
         asked if asked.is_destroy() => matches!(error.kind(), ErrorKind::Busy | ErrorKind::Other),
         // sysfs was read instead, and does not have the fake device.
-        Asked::Method(..) if lacks_it => error.errno() == Some(Errno::NOENT),
+        CallKind::Method(..) if lacks_it => error.errno() == Some(Errno::NOENT),
         // The path permits no other encoding.
-        Asked::Invoked(_) if lacks_it && path == CommandPath::Ioctl => {
-            error.is_unsupported() && Some(error.op()) == struck.asked.operation()
+        CallKind::Invoked(_) if lacks_it && path == CommandPath::Ioctl => {
+            error.is_unsupported() && Some(error.op()) == struck.call.operation()
         }
         _ => false,
     }
@@ -98,29 +98,29 @@ fn tells(error: &Error, path: CommandPath, struck: Seen, errno: Errno) -> bool {
 
 /// Errnos after which the library may do something else instead.
 fn may_be_survived(path: CommandPath, struck: Seen, errno: Errno) -> bool {
-    match struck.asked {
+    match struck.call {
         // The doorbell is rung again by ioctl.
-        Asked::Written(_)
+        CallKind::Written(_)
             if path == CommandPath::Auto
                 && matches!(errno, Errno::ACCESS | Errno::PERM | Errno::BADF) =>
         {
             true
         }
         // The other encoding is tried.
-        Asked::Method(..) | Asked::Invoked(_)
+        CallKind::Method(..) | CallKind::Invoked(_)
             if matches!(errno, Errno::NOTTY | Errno::PROTONOSUPPORT) =>
         {
             true
         }
         // The extended device query falls back to the plain one.
-        Asked::Invoked(number) | Asked::Written(number)
+        CallKind::Invoked(number) | CallKind::Written(number)
             if number & IB_USER_VERBS_CMD_FLAG_EXTENDED != 0 =>
         {
             matches!(errno, Errno::OPNOTSUPP | Errno::NOSYS)
         }
         // A read that was interrupted or found nothing is repeated. A destroy in a drop cannot
         // report an error.
-        Asked::Read(_) => matches!(errno, Errno::INTR | Errno::AGAIN),
+        CallKind::Read(_) => matches!(errno, Errno::INTR | Errno::AGAIN),
         asked => asked.is_destroy(),
     }
 }
@@ -139,7 +139,7 @@ fn sweep(profile: Profile, path: CommandPath) -> (usize, usize) {
         let Outcome { struck, .. } = outcome;
         let what = format!(
             "call {k} {:?} on {:?} by {path:?}: {errno}",
-            struck.asked,
+            struck.call,
             profile.version()
         );
         match outcome.answer {
@@ -156,7 +156,7 @@ fn sweep(profile: Profile, path: CommandPath) -> (usize, usize) {
             ),
         }
         // A destroy that was only interrupted is issued again.
-        let refused = struck.asked.is_destroy() && errno != Errno::INTR;
+        let refused = struck.call.is_destroy() && errno != Errno::INTR;
         assert!(
             outcome.left == 0 || refused,
             "{what}: {} objects left",
@@ -197,9 +197,9 @@ fn f07_every_read_and_every_mapping_cut_short() {
         live(&bench).unwrap();
         let mut cut = 0;
         let cuts = (0..).zip(bench.fake.seen()).flat_map(|(k, seen)| {
-            let effects: Vec<_> = match seen.asked {
-                Asked::Read(len) => (0..len).map(Effect::ShortRead).collect(),
-                Asked::Map { len, .. } => {
+            let effects: Vec<_> = match seen.call {
+                CallKind::Read(len) => (0..len).map(Effect::ShortRead).collect(),
+                CallKind::Map { len, .. } => {
                     [0, 1, 127, len / 2, len - 1].map(Effect::ShortMap).to_vec()
                 }
                 _ => Vec::new(),
@@ -207,7 +207,7 @@ fn f07_every_read_and_every_mapping_cut_short() {
             effects.into_iter().map(move |effect| (k, seen, effect))
         });
         for (k, seen, effect) in thinned(cuts, 11) {
-            let what = format!("call {k} {:?} by {path:?}: {effect:?}", seen.asked);
+            let what = format!("call {k} {:?} by {path:?}: {effect:?}", seen.call);
             let bench = Bench::new(Profile::v6_12(), path);
             bench.inject(When::Call(k), effect);
             let error = live(&bench).expect_err(&what);
@@ -227,7 +227,7 @@ fn f15_every_mapping_fails() {
     for path in ways() {
         let bench = Bench::new(Profile::v6_12(), path);
         live(&bench).unwrap();
-        let is_map = |seen: &Seen| matches!(seen.asked, Asked::Map { .. });
+        let is_map = |seen: &Seen| matches!(seen.call, CallKind::Map { .. });
         let mappings: Vec<_> = (0..)
             .zip(bench.fake.seen())
             .filter(|(_, seen)| is_map(seen))

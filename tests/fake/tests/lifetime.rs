@@ -21,7 +21,7 @@ use uverbs::{
 };
 use uverbs_core::CommandPath;
 use uverbs_core::error::Errno;
-use uverbs_fake::{Asked, Effect, Profile, RingOf, RingView, When};
+use uverbs_fake::{CallKind, Effect, Profile, RingOf, RingView, When};
 use uverbs_uapi::ib_user_verbs::IB_USER_VERBS_CMD_POST_SEND;
 
 #[test]
@@ -95,13 +95,13 @@ fn f19_a_process_that_lost_its_rights_goes_on_posting() {
     assert_eq!(looped.finish(2).unwrap().len(), 2);
     let asked: Vec<_> = bench.fake.seen()[before..]
         .iter()
-        .map(|seen| seen.asked)
-        .filter(|asked| matches!(asked, Asked::Written(_) | Asked::Invoked(_)))
+        .map(|seen| seen.call)
+        .filter(|asked| matches!(asked, CallKind::Written(_) | CallKind::Invoked(_)))
         .collect();
     let doorbell = IB_USER_VERBS_CMD_POST_SEND;
     assert_eq!(
         asked,
-        [Asked::Written(doorbell), Asked::Invoked(doorbell)],
+        [CallKind::Written(doorbell), CallKind::Invoked(doorbell)],
         "rung again at once"
     );
     let [message, room] = looped.buffers::<2>(8).unwrap();
@@ -111,12 +111,12 @@ fn f19_a_process_that_lost_its_rights_goes_on_posting() {
     assert_eq!(looped.finish(2).unwrap().len(), 2);
     let asked: Vec<_> = bench.fake.seen()[before..]
         .iter()
-        .map(|seen| seen.asked)
-        .filter(|asked| matches!(asked, Asked::Written(_) | Asked::Invoked(_)))
+        .map(|seen| seen.call)
+        .filter(|asked| matches!(asked, CallKind::Written(_) | CallKind::Invoked(_)))
         .collect();
     assert_eq!(
         asked,
-        [Asked::Invoked(doorbell)],
+        [CallKind::Invoked(doorbell)],
         "written once, never again"
     );
 }

@@ -65,7 +65,7 @@ fn own(memory: &ExposedMemory, range: Range<usize>, turn: u64) {
 fn exposed_memory_is_anybodys() {
     let bench = Bench::newest();
     let (mut pair, memory) = peer(&bench);
-    let remote = memory.remote();
+    let remote = memory.remote().start();
     thread::scope(|scope| {
         // Adjacent ranges, some of which share a word.
         for range in [0..5, 5..9, 9..24, 51..64, 198..203] {

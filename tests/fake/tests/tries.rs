@@ -5,7 +5,7 @@ use fake_tests::{Bench, Loopback};
 use uverbs::owned::{self, Memory};
 use uverbs::{Context, ErrorKind, Gid, QpType};
 use uverbs_core::error::Errno;
-use uverbs_fake::{Asked, Effect, When};
+use uverbs_fake::{CallKind, Effect, When};
 use uverbs_uapi::ib_user_ioctl_cmds::{
     UVERBS_METHOD_QP_DESTROY, UVERBS_METHOD_SRQ_DESTROY, UVERBS_OBJECT_QP, UVERBS_OBJECT_SRQ,
 };
@@ -20,10 +20,10 @@ fn refuse(bench: &Bench, (object, method): (u16, u16), errno: Errno) {
 
 /// How often the kernel was called to destroy such an object.
 fn destroys(bench: &Bench, (object, method): (u16, u16)) -> usize {
-    let asked = Asked::Method(object, method);
+    let asked = CallKind::Method(object, method);
     assert!(asked.is_destroy());
     let seen = bench.fake.seen();
-    seen.iter().filter(|seen| seen.asked == asked).count()
+    seen.iter().filter(|seen| seen.call == asked).count()
 }
 
 /// A queue pair with two posted buffers.
@@ -137,9 +137,9 @@ fn a_queue_pair_that_comes_back_has_left_its_groups() {
     let refused = qp.try_destroy().unwrap_err();
     bench.fake.clear_faults();
     refused.handle.unwrap().try_destroy().unwrap();
-    let left = Asked::Invoked(IB_USER_VERBS_CMD_DETACH_MCAST);
+    let left = CallKind::Invoked(IB_USER_VERBS_CMD_DETACH_MCAST);
     let seen = bench.fake.seen();
-    assert_eq!(seen.iter().filter(|seen| seen.asked == left).count(), 1);
+    assert_eq!(seen.iter().filter(|seen| seen.call == left).count(), 1);
     assert_eq!(context.leaked(), 0);
 }
 

@@ -373,12 +373,12 @@ mod tests {
                 let request = SendRequest::send_inline(&[]);
                 // SAFETY: inline data is copied; no memory is named.
                 let done = unsafe { batch.push_dc(&request, &to) };
-                let asked = u32::from(stream);
-                let expected = if asked < count {
+                let requested = u32::from(stream);
+                let expected = if requested < count {
                     Ok(())
                 } else {
                     Err(PostError::NoSuchStream {
-                        asked,
+                        requested,
                         streams: count,
                     })
                 };

@@ -214,7 +214,7 @@ unsafe impl Kernel for Liar {
                 Ok(Reply::Read(len))
             }
             Call::Map { len, .. } if len <= MAX_MAP => Mapping::anonymous(len).map(Reply::Mapped),
-            Call::Map { .. } => Err(Errno::NOSYS),
+            Call::Map { .. } | Call::Cm(_) => Err(Errno::NOSYS),
         }
     }
 }

@@ -446,6 +446,7 @@ unsafe impl Kernel for Adapter {
             )?,
             Call::Map { len, .. } => return Mapping::anonymous(len).map(Reply::Mapped),
             Call::Read(_) => return Err(Errno::AGAIN),
+            Call::Cm(_) => return Err(Errno::NOSYS),
         }
         Ok(Reply::Done)
     }

@@ -3,7 +3,9 @@
 use std::fs;
 use std::io::{self, Cursor, Read, Write};
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
+use uverbs::exchange::{Exchange, Offer, Untimed};
 use uverbs::gid::Guid;
 use uverbs::{Gid, QueuePairEndpoint};
 use uverbs_core::discover::{self, Target};
@@ -108,15 +110,25 @@ impl Write for Peer<'_> {
     }
 }
 
-/// Runs the exchange of `uverbs pingpong` and `uverbs bench` with a peer that sends anything.
+/// Runs the library's exchange, and those of `uverbs pingpong` and `uverbs bench`, with a peer that
+/// sends anything.
 ///
 /// # Panics
-/// If an invalid test, or a number that no queue pair has, is accepted from it.
+/// If an invalid test, a number that no queue pair has, or memory beyond the address space, is
+/// accepted from it.
 pub fn exchange(bytes: &[u8]) {
     let Some((kind, rest)) = bytes.split_first() else {
         return;
     };
     let peer = || Peer(Cursor::new(rest));
+    let mut talk = Exchange::new(Untimed(peer()), Duration::from_secs(60));
+    if let Ok(heard) = talk.offer(&Offer::default()) {
+        check_offer(&heard);
+        let _ = talk.ready();
+    }
+    if let Ok(heard) = Offer::from_bytes(rest) {
+        check_offer(&heard);
+    }
     let sane = |peers: &[QueuePairEndpoint]| {
         assert!(!peers.is_empty());
         assert!(peers.iter().all(|peer| (1..1 << 24).contains(&peer.qp_num)));
@@ -129,6 +141,19 @@ pub fn exchange(bytes: &[u8]) {
             let _ = cli::call(&mut peer(), &[], count, sane);
         }
         _ => cli::bench_message(rest),
+    }
+}
+
+fn check_offer(heard: &Offer) {
+    let bytes = heard.to_bytes().expect("it was in bounds");
+    let again = Offer::from_bytes(&bytes).expect("it was understood");
+    assert_eq!(again, *heard);
+    for endpoint in &heard.endpoints {
+        assert!(endpoint.qp_num < 1 << 24);
+    }
+    for memory in &heard.memory {
+        assert!(memory.at(memory.length).is_ok());
+        assert!(memory.address.checked_add(memory.length).is_some());
     }
 }
 

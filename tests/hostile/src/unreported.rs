@@ -41,8 +41,8 @@ fn world(adapter: Adapter, count: u64) -> World {
     let pd = context.alloc_pd().unwrap();
     let init = CqInit {
         entries: 7,
-        cookie: 0,
-        channel: None,
+        user_handle: 0,
+        comp_channel: None,
         vector: 0,
         events: None,
         timestamps: Timestamps::None,
@@ -57,7 +57,7 @@ fn world(adapter: Adapter, count: u64) -> World {
             max_sge: 1,
             limit: 0,
         },
-        cookie: 0,
+        user_handle: 0,
     };
     let mut srq = context.create_srq(&pd, &init).unwrap();
     let init = QpInit {
@@ -68,7 +68,7 @@ fn world(adapter: Adapter, count: u64) -> World {
         caps: QpCaps::default(),
         signal: SigMode::All,
         flags: QpCreateFlags::empty(),
-        cookie: 0,
+        user_handle: 0,
         extra: None,
     };
     let qp = context.create_qp(&pd, &init).unwrap();
@@ -90,7 +90,7 @@ fn put(srq: &mut SharedReceiveQueue, wr_id: u64) {
     };
     // SAFETY: the request names no memory.
     unsafe { srq.put(&request) }.unwrap();
-    srq.ring().unwrap();
+    srq.submit().unwrap();
 }
 
 impl World {

@@ -9,6 +9,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use fake_tests::is_thinned;
 use hostile_tests::Target;
 use proptest::prelude::*;
 use proptest::test_runner::TestRunner;
@@ -22,7 +23,14 @@ fn targets() -> impl Iterator<Item = Target> {
 /// Number of seeds of each target that are run. Miri takes seconds for each.
 const SEEDS: usize = if cfg!(miri) { 2 } else { usize::MAX };
 /// Number of modified or random inputs of each target that are run.
-const CASES: u32 = if cfg!(miri) { 1 } else { 128 };
+fn cases() -> u32 {
+    match (cfg!(miri), is_thinned()) {
+        (true, _) => 1,
+        (false, true) => 16,
+        (false, false) => 128,
+    }
+}
+
 /// The largest part of an input that is given to a target.
 const LONGEST: usize = if cfg!(miri) { 96 } else { usize::MAX };
 
@@ -108,9 +116,10 @@ fn changed(seeds: Vec<Vec<u8>>) -> impl Strategy<Value = Vec<u8>> {
 }
 
 fn run_changed((name, body): Target) {
-    println!("{name}: {CASES} inputs");
+    let cases = cases();
+    println!("{name}: {cases} inputs");
     let config = ProptestConfig {
-        cases: CASES,
+        cases,
         failure_persistence: None,
         ..ProptestConfig::default()
     };
@@ -148,6 +157,7 @@ macro_rules! tests_of {
 tests_of!(
     api_machine,
     async_event,
+    cm_event,
     completion_event,
     devx_event,
     differential,

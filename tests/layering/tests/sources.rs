@@ -10,7 +10,17 @@ use layering::{root, shipped, sources, whole_repository};
 const SYS: &str = "providers/core/src/sys/";
 
 /// Names of system interfaces that code elsewhere may use, and why.
-const NO_CALLS: [(&str, &str, &str); 4] = [
+const NO_CALLS: [(&str, &str, &str); 6] = [
+    (
+        "src/exchange/stream.rs",
+        "TcpStream",
+        "sets the time limits of the user's own stream",
+    ),
+    (
+        "src/owned/stable.rs",
+        "memmap2::MmapMut",
+        "memory that the user mapped",
+    ),
     (
         "providers/core/src/error/mod.rs",
         "rustix::io::Errno",
@@ -175,7 +185,7 @@ fn encoders_ask_for_named_bits() {
             let is_own = source.path == own.0 && line.contains(own.1);
             let passes = line.contains(".bits()") && !is_own;
             assert!(!passes, "{}:{number}: {line}", source.path);
-            asked += usize::from(line.contains(".asked("));
+            asked += usize::from(line.contains(".checked("));
         }
     }
     assert!(asked > 20, "only {asked} values are asked for");

@@ -7,6 +7,7 @@
 use crate::ib_user_ioctl_cmds as core_ids;
 use crate::ib_user_ioctl_verbs::{RDMA_DRIVER_MLX5, rdma_driver_id};
 use crate::ib_user_verbs::{ib_uverbs_ex_write_cmds, ib_uverbs_write_cmds};
+use crate::rdma_user_cm::rdma_ucm_cmd;
 
 mod mlx5;
 
@@ -51,6 +52,11 @@ pub fn write_command(command: u32, extended: bool) -> Option<&'static str> {
     } else {
         ib_uverbs_write_cmds::name(command)
     }
+}
+
+/// The name of a command of the connection manager.
+pub fn cm_command(command: u32) -> Option<&'static str> {
+    rdma_ucm_cmd::name(command)
 }
 
 /// The name of a driver.

@@ -54,7 +54,7 @@ impl Tally {
 
     /// Where the counts are; voters need to know it.
     pub fn counts(&self) -> Remote {
-        self.counts.remote()
+        self.counts.remote().start()
     }
 
     /// The votes for a candidate so far; `None` if there is no such candidate.

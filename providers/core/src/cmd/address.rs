@@ -25,7 +25,7 @@ pub(super) fn ah_attr(op: Op, av: &AddressVector) -> Result<ib_uverbs_ah_attr> {
         dlid: av.dlid,
         sl: av.sl,
         src_path_bits: av.src_path_bits,
-        static_rate: av.static_rate.asked(op, "static_rate")?,
+        static_rate: av.static_rate.checked(op, "static_rate")?,
         is_global: av.grh.is_some().into(),
         port_num: av.port,
         reserved: 0,
@@ -74,6 +74,24 @@ pub(super) fn address_vector(dest: &ib_uverbs_qp_dest) -> AddressVector {
             sgid_index: dest.sgid_index,
             hop_limit: dest.hop_limit,
             traffic_class: dest.traffic_class,
+        }),
+    }
+}
+
+/// From the connection manager, which answers with the struct of `CREATE_AH`.
+pub(crate) fn address_of_ah(attr: &ib_uverbs_ah_attr) -> AddressVector {
+    AddressVector {
+        dlid: attr.dlid,
+        sl: attr.sl,
+        src_path_bits: attr.src_path_bits,
+        static_rate: Rate::from_raw(attr.static_rate),
+        port: attr.port_num,
+        grh: (attr.is_global != 0).then(|| GlobalRoute {
+            dgid: Gid::from_bytes(attr.grh.dgid),
+            flow_label: FlowLabel::from_raw(attr.grh.flow_label),
+            sgid_index: attr.grh.sgid_index,
+            hop_limit: attr.grh.hop_limit,
+            traffic_class: attr.grh.traffic_class,
         }),
     }
 }

@@ -233,7 +233,7 @@ pub fn read(file: &UverbsFile, counter: u32, entry: Entry) -> Result<u64> {
 #[doc(alias = "ibv_qp_attach_comp_cntr")]
 pub fn attach(file: &UverbsFile, qp: u32, counter: u32, operations: Operations) -> Result<()> {
     let op = Op::AttachCompletionCounter;
-    let mask = operations.asked(op, "operations")?;
+    let mask = operations.checked(op, "operations")?;
     file.ioctl_only(op, || {
         let attrs = [
             Attr::object(UVERBS_ATTR_QP_ATTACH_COMP_CNTR_HANDLE, qp),

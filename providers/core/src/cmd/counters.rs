@@ -65,7 +65,7 @@ pub fn read(
     } else {
         0
     };
-    let asked = values.len();
+    let requested = values.len();
     file.ioctl_only(op, || {
         let attrs = [
             Attr::object(UVERBS_ATTR_READ_COUNTERS_HANDLE, counters),
@@ -80,7 +80,7 @@ pub fn read(
             uhw,
         )
     })
-    .map_err(|error| error.fact("counters", asked))
+    .map_err(|error| error.fact("counters", requested))
 }
 
 /// Sets of counters, which `ibv_destroy_counters` destroys.

@@ -38,7 +38,7 @@ pub struct Create<'a> {
     /// The user data that its events carry.
     pub user_handle: u64,
     /// The completion channel it reports to.
-    pub channel: Option<BorrowedFd<'a>>,
+    pub comp_channel: Option<BorrowedFd<'a>>,
     /// Options.
     pub flags: CqCreateFlags,
     /// The asynchronous event file it reports to. `None`: the first of the context, if there is
@@ -76,7 +76,7 @@ impl Create<'_> {
             entries,
             vector: 0,
             user_handle,
-            channel: None,
+            comp_channel: None,
             flags: CqCreateFlags::empty(),
             event_fd: None,
             buffer: None,
@@ -132,7 +132,7 @@ fn create_by_ioctl(file: &UverbsFile, request: &Create<'_>, uhw: &Uhw<'_>) -> Re
         Some(Buffer::Address { address, length }) => (Some(address), None, Some(length)),
         Some(Buffer::Fd { fd, offset, length }) => (None, Some((*fd, offset)), Some(length)),
     };
-    let flags = request.flags.asked(op, "flags")?;
+    let flags = request.flags.checked(op, "flags")?;
     let handle = handle_slot();
     let mut entries = 0_u32;
     file.ioctl(
@@ -144,7 +144,7 @@ fn create_by_ioctl(file: &UverbsFile, request: &Create<'_>, uhw: &Uhw<'_>) -> Re
             Attr::input(UVERBS_ATTR_CREATE_CQ_CQE, &request.entries),
             Attr::input(UVERBS_ATTR_CREATE_CQ_USER_HANDLE, &request.user_handle),
             Attr::maybe(
-                request.channel,
+                request.comp_channel,
                 UVERBS_ATTR_CREATE_CQ_COMP_CHANNEL,
                 Attr::fd,
             ),
@@ -175,7 +175,7 @@ fn create_by_ioctl(file: &UverbsFile, request: &Create<'_>, uhw: &Uhw<'_>) -> Re
 
 fn create_by_legacy(file: &UverbsFile, request: &Create<'_>, uhw: &Uhw<'_>) -> Result<Created> {
     let op = Op::CreateCompletionQueue;
-    let comp_channel = request.channel.map_or(-1, |fd| fd.as_raw_fd());
+    let comp_channel = request.comp_channel.map_or(-1, |fd| fd.as_raw_fd());
     let unanswered = ib_uverbs_create_cq_resp {
         cq_handle: NO_HANDLE,
         cqe: 0,
@@ -195,7 +195,7 @@ fn create_by_legacy(file: &UverbsFile, request: &Create<'_>, uhw: &Uhw<'_>) -> R
             cqe: request.entries,
             comp_vector: request.vector,
             comp_channel,
-            flags: request.flags.asked(op, "flags")?,
+            flags: request.flags.checked(op, "flags")?,
             ..ib_uverbs_ex_create_cq::default()
         };
         let unanswered = ib_uverbs_ex_create_cq_resp {
@@ -273,7 +273,7 @@ pub fn request_notify(file: &UverbsFile, cq: u32, solicited_only: bool) -> Resul
         cq_handle: cq,
         solicited_only: solicited_only.into(),
     };
-    Legacy::plain(Op::RequestNotification, IB_USER_VERBS_CMD_REQ_NOTIFY_CQ).ring(
+    Legacy::plain(Op::RequestNotification, IB_USER_VERBS_CMD_REQ_NOTIFY_CQ).issue_fast(
         file,
         &command,
         &[],

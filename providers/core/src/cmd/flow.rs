@@ -14,7 +14,7 @@ use crate::error::{Errno, Error, Op, Result};
 use crate::file::UverbsFile;
 use crate::kind;
 use crate::sys::{Uhw, cells};
-use crate::types::macros::asked_flags;
+use crate::types::macros::request_flags;
 
 /// `ibv_flow_attr_type`—which packets a rule matches (`enum ib_flow_attr_type`).
 #[doc(alias = "ibv_flow_attr_type")]
@@ -41,7 +41,7 @@ impl Kind {
     }
 }
 
-asked_flags! {
+request_flags! {
     /// `ibv_flow_flags`—options of a rule (`enum ib_flow_flags`).
     #[doc(alias = "ibv_flow_flags")]
     pub struct Flags: u32 {
@@ -111,7 +111,7 @@ pub fn create(file: &UverbsFile, request: &Create<'_>, uhw: &Uhw<'_>) -> Result<
             num_of_specs,
             reserved: [0; 2],
             port: request.port,
-            flags: request.flags.asked(op, "flags")?,
+            flags: request.flags.checked(op, "flags")?,
         },
     };
     let mut reply = ib_uverbs_create_flow_resp {

@@ -93,8 +93,8 @@ impl Legacy {
         file.legacy(self.op, &self.command(request, reply, uhw))
     }
 
-    /// Issues it on the data path: see [`UverbsFile::ring`].
-    pub(super) fn ring<Q>(
+    /// Issues it on the data path: see [`UverbsFile::issue_fast`].
+    pub(super) fn issue_fast<Q>(
         self,
         file: &UverbsFile,
         request: &Q,
@@ -103,7 +103,7 @@ impl Legacy {
     where
         Q: IntoBytes + Immutable,
     {
-        file.ring(
+        file.issue_fast(
             self.op,
             &self.command(request.as_bytes(), reply, &Uhw::NONE),
         )

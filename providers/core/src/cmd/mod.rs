@@ -47,6 +47,8 @@ mod tests;
 pub mod wq;
 pub mod xrcd;
 
+pub(crate) use address::address_of_ah;
+
 use crate::error::{Op, Result};
 
 /// A slot for the handle that a driver-specific create method returns.

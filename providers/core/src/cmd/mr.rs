@@ -90,7 +90,7 @@ pub fn register(file: &UverbsFile, request: &Register, uhw: &Uhw<'_>) -> Result<
         length: request.length,
         hca_va: request.iova,
         pd_handle: request.pd,
-        access_flags: request.access.asked(op, "access")?,
+        access_flags: request.access.checked(op, "access")?,
     };
     let unanswered = ib_uverbs_reg_mr_resp {
         mr_handle: NO_HANDLE,
@@ -105,8 +105,8 @@ pub fn register(file: &UverbsFile, request: &Register, uhw: &Uhw<'_>) -> Result<
 fn registered(op: Op, handle: u32, lkey: u32, rkey: u32) -> Result<Registered> {
     Ok(Registered {
         handle: new_handle(op, handle)?,
-        lkey: LocalKey::new(lkey),
-        rkey: RemoteKey::new(rkey),
+        lkey: LocalKey::from_raw(lkey),
+        rkey: RemoteKey::from_raw(rkey),
     })
 }
 
@@ -199,7 +199,7 @@ fn register_by_ioctl(
         Source::Address(address) => (Some(address), None),
         Source::Fd { fd, offset } => (None, Some((*fd, offset))),
     };
-    let access = request.access.asked(op, "access")?;
+    let access = request.access.checked(op, "access")?;
     let handle = handle_slot();
     let mut lkey = 0_u32;
     let mut rkey = 0_u32;
@@ -266,7 +266,7 @@ pub fn register_dmabuf(
 ) -> Result<Registered> {
     let op = Op::RegisterDmabuf;
     let fd = request.fd.as_raw_fd();
-    let access = request.access.asked(op, "access")?;
+    let access = request.access.checked(op, "access")?;
     let handle = handle_slot();
     let mut lkey = 0_u32;
     let mut rkey = 0_u32;
@@ -325,7 +325,7 @@ pub struct RegisterDm {
 #[doc(alias = "ibv_reg_dm_mr")]
 pub fn register_dm(file: &UverbsFile, request: &RegisterDm, uhw: &Uhw<'_>) -> Result<Registered> {
     let op = Op::RegisterDeviceMemory;
-    let access = request.access.asked(op, "access")?;
+    let access = request.access.checked(op, "access")?;
     let handle = handle_slot();
     let mut lkey = 0_u32;
     let mut rkey = 0_u32;
@@ -393,19 +393,19 @@ pub fn reregister(file: &UverbsFile, request: &Reregister, uhw: &Uhw<'_>) -> Res
     let command = ib_uverbs_rereg_mr {
         response: 0,
         mr_handle: request.mr,
-        flags: request.flags.asked(op, "flags")?,
+        flags: request.flags.checked(op, "flags")?,
         start: request.start,
         length: request.length,
         hca_va: request.iova,
         pd_handle: request.pd,
-        access_flags: request.access.asked(op, "access")?,
+        access_flags: request.access.checked(op, "access")?,
     };
     let reply = Legacy::plain(op, IB_USER_VERBS_CMD_REREG_MR)
         .call(file, &command, ib_uverbs_rereg_mr_resp::default(), uhw)
         .map_err(|error| explain_pin(error).fact("changes", request.flags.to_string()))?;
     Ok(Keys {
-        lkey: LocalKey::new(reply.lkey),
-        rkey: RemoteKey::new(reply.rkey),
+        lkey: LocalKey::from_raw(reply.lkey),
+        rkey: RemoteKey::from_raw(reply.rkey),
     })
 }
 
@@ -453,8 +453,8 @@ pub fn query(file: &UverbsFile, mr: u32) -> Result<MrInfo> {
         Ok(matches!(&attrs[4].value, Value::Out(_, written) if written.get()))
     })?;
     Ok(MrInfo {
-        lkey: LocalKey::new(lkey),
-        rkey: RemoteKey::new(rkey),
+        lkey: LocalKey::from_raw(lkey),
+        rkey: RemoteKey::from_raw(rkey),
         length,
         iova: knows_iova.then_some(iova),
     })
@@ -484,8 +484,8 @@ pub struct Advise<'a> {
 #[doc(alias = "ibv_advise_mr")]
 pub fn advise(file: &UverbsFile, request: &Advise<'_>, uhw: &Uhw<'_>) -> Result<()> {
     let op = Op::AdviseMemory;
-    let advice = request.advice.asked(op, "advice")?;
-    let flags = request.flags.asked(op, "flags")?;
+    let advice = request.advice.checked(op, "advice")?;
+    let flags = request.flags.checked(op, "flags")?;
     file.ioctl_only(op, || {
         let attrs = [
             Attr::object(UVERBS_ATTR_ADVISE_MR_PD_HANDLE, request.pd),

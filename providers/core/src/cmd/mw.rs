@@ -36,7 +36,7 @@ pub fn alloc(file: &UverbsFile, pd: u32, mw_type: MwType, uhw: &Uhw<'_>) -> Resu
     let op = Op::AllocMemoryWindow;
     let request = ib_uverbs_alloc_mw {
         pd_handle: pd,
-        mw_type: mw_type.asked(op, "mw_type")?,
+        mw_type: mw_type.checked(op, "mw_type")?,
         ..ib_uverbs_alloc_mw::default()
     };
     let unanswered = ib_uverbs_alloc_mw_resp {
@@ -48,7 +48,7 @@ pub fn alloc(file: &UverbsFile, pd: u32, mw_type: MwType, uhw: &Uhw<'_>) -> Resu
         .map_err(|error| explain_create(error).fact("type", mw_type.to_string()))?;
     Ok(AllocatedMw {
         handle: new_handle(op, reply.mw_handle)?,
-        rkey: RemoteKey::new(reply.rkey),
+        rkey: RemoteKey::from_raw(reply.rkey),
     })
 }
 

@@ -54,7 +54,11 @@ pub fn doorbell(file: &UverbsFile, qp: u32) -> Result<(), Errno> {
         wqe_size: SEND_WR_SIZE,
     };
     let mut reply = ib_uverbs_post_send_resp::default();
-    Legacy::plain(Op::PostSend, IB_USER_VERBS_CMD_POST_SEND).ring(file, &command, cells(&mut reply))
+    Legacy::plain(Op::PostSend, IB_USER_VERBS_CMD_POST_SEND).issue_fast(
+        file,
+        &command,
+        cells(&mut reply),
+    )
 }
 
 /// `ibv_post_send`—posts send requests through the kernel, in order, until one is refused.
@@ -139,7 +143,7 @@ fn send_wr(
         wr_id: request.wr_id,
         num_sge: gather(op, entries, sges)?,
         opcode,
-        send_flags: request.flags.asked(op, "flags")?,
+        send_flags: request.flags.checked(op, "flags")?,
         ex,
         wr,
     })

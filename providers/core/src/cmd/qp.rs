@@ -156,9 +156,9 @@ fn create_by_ioctl(file: &UverbsFile, request: &Create<'_>, uhw: &Uhw<'_>) -> Re
         SigMode::All => request.plain_flags() | QpCreateFlags::SQ_SIG_ALL,
         SigMode::Requested => request.plain_flags(),
     };
-    let flags = flags.asked(op, "flags")?;
-    let qp_type = request.qp_type.asked(op, "qp_type")?;
-    let asked = encode_caps(&request.caps);
+    let flags = flags.checked(op, "flags")?;
+    let qp_type = request.qp_type.checked(op, "qp_type")?;
+    let requested = encode_caps(&request.caps);
     let handle = handle_slot();
     let mut given = ib_uverbs_qp_cap::default();
     let mut qp_num = 0_u32;
@@ -187,7 +187,7 @@ fn create_by_ioctl(file: &UverbsFile, request: &Create<'_>, uhw: &Uhw<'_>) -> Re
                 Attr::object,
             ),
             Attr::input(UVERBS_ATTR_CREATE_QP_USER_HANDLE, &request.user_handle),
-            Attr::input(UVERBS_ATTR_CREATE_QP_CAP, &asked),
+            Attr::input(UVERBS_ATTR_CREATE_QP_CAP, &requested),
             Attr::constant(UVERBS_ATTR_CREATE_QP_TYPE, qp_type),
             Attr::constant(UVERBS_ATTR_CREATE_QP_FLAGS, flags),
             Attr::maybe(
@@ -279,7 +279,7 @@ fn extended_request(op: Op, request: &Create<'_>) -> Result<ib_uverbs_ex_create_
         comp_mask: request
             .ind_table
             .map_or(0, |_| IB_UVERBS_CREATE_QP_MASK_IND_TABLE),
-        create_flags: (request.plain_flags() | source).asked(op, "flags")?,
+        create_flags: (request.plain_flags() | source).checked(op, "flags")?,
         rwq_ind_tbl_handle: request.ind_table.unwrap_or(0),
         source_qpn: request.source_qpn.unwrap_or(0),
     })
@@ -287,7 +287,7 @@ fn extended_request(op: Op, request: &Create<'_>) -> Result<ib_uverbs_ex_create_
 
 /// A type in the encoding of the legacy commands.
 fn byte(op: Op, qp_type: QpType) -> Result<u8> {
-    u8::try_from(qp_type.asked(op, "qp_type")?).map_err(|_| Error::invalid(op, "qp_type"))
+    u8::try_from(qp_type.checked(op, "qp_type")?).map_err(|_| Error::invalid(op, "qp_type"))
 }
 
 fn plain_request(words: &ib_uverbs_ex_create_qp) -> ib_uverbs_create_qp {

@@ -140,7 +140,7 @@ fn create_by_ioctl(file: &UverbsFile, request: &Create<'_>, uhw: &Uhw<'_>) -> Re
     let op = Op::CreateSharedReceiveQueue;
     let max_num_tags = request.kind.max_num_tags();
     let is_xrc = request.kind.xrcd().is_some();
-    let srq_type = request.kind.srq_type().asked(op, "type")?;
+    let srq_type = request.kind.srq_type().checked(op, "type")?;
     let handle = handle_slot();
     let mut max_wr = 0_u32;
     let mut max_sge = 0_u32;
@@ -215,7 +215,7 @@ fn create_by_legacy(file: &UverbsFile, request: &Create<'_>, uhw: &Uhw<'_>) -> R
             let command = ib_uverbs_create_xsrq {
                 response: 0,
                 user_handle: request.user_handle,
-                srq_type: request.kind.srq_type().asked(op, "type")?,
+                srq_type: request.kind.srq_type().checked(op, "type")?,
                 pd_handle: request.pd,
                 max_wr: request.max_wr,
                 max_sge: request.max_sge,
@@ -248,7 +248,7 @@ pub fn modify(file: &UverbsFile, srq: u32, request: &SrqModify, uhw: &Uhw<'_>) -
     let op = Op::ModifySharedReceiveQueue;
     let command = ib_uverbs_modify_srq {
         srq_handle: srq,
-        attr_mask: request.mask().asked(op, "attributes")?,
+        attr_mask: request.mask().checked(op, "attributes")?,
         max_wr: request.max_wr.unwrap_or(0),
         srq_limit: request.limit.unwrap_or(0),
     };

@@ -23,9 +23,9 @@ use crate::error::{Op, Result};
 use crate::file::UverbsFile;
 use crate::kind;
 use crate::sys::{Attr, Uhw, cells};
-use crate::types::macros::asked_flags;
+use crate::types::macros::request_flags;
 
-asked_flags! {
+request_flags! {
     /// `ibv_wq_flags`—options of a work queue (`enum ib_uverbs_wq_flags`).
     #[doc(alias = "ibv_wq_flags")]
     pub struct Flags: u32 {
@@ -118,7 +118,7 @@ pub fn create(file: &UverbsFile, request: &Create<'_>, uhw: &Uhw<'_>) -> Result<
 
 fn create_by_ioctl(file: &UverbsFile, request: &Create<'_>, uhw: &Uhw<'_>) -> Result<Created> {
     let op = Op::CreateWorkQueue;
-    let flags = request.flags.asked(op, "flags")?;
+    let flags = request.flags.checked(op, "flags")?;
     let handle = handle_slot();
     let mut max_wr = 0_u32;
     let mut max_sge = 0_u32;
@@ -161,7 +161,7 @@ fn create_by_legacy(file: &UverbsFile, request: &Create<'_>, uhw: &Uhw<'_>) -> R
         cq_handle: request.cq,
         max_wr: request.max_wr,
         max_sge: request.max_sge,
-        create_flags: request.flags.asked(op, "flags")?,
+        create_flags: request.flags.checked(op, "flags")?,
         reserved: 0,
     };
     let unanswered = ib_uverbs_ex_create_wq_resp {
@@ -213,8 +213,8 @@ pub fn modify(file: &UverbsFile, wq: u32, request: &Modify, uhw: &Uhw<'_>) -> Re
         wq_handle: wq,
         wq_state: request.state.map_or(0, State::raw),
         curr_wq_state: request.current.map_or(0, State::raw),
-        flags: flags.asked(op, "flags")?,
-        flags_mask: flags_mask.asked(op, "flags")?,
+        flags: flags.checked(op, "flags")?,
+        flags_mask: flags_mask.checked(op, "flags")?,
     };
     Legacy::extended(op, IB_USER_VERBS_EX_CMD_MODIFY_WQ)
         .call_without_reply(file, &command, uhw)

@@ -33,7 +33,7 @@ pub struct QpBase {
     pub state: QpState,
     /// A reset was started and is not known to have finished: the device may have reset the queues,
     /// while the rings here were not. Only another reset leaves this condition.
-    pub adrift: bool,
+    pub reset_unconfirmed: bool,
     /// The device's limit of outstanding reads and atomics.
     pub max_rd_atomic: u32,
 }
@@ -53,7 +53,7 @@ impl QpBase {
             kind,
             caps,
             state: QpState::Reset,
-            adrift: false,
+            reset_unconfirmed: false,
             max_rd_atomic: device.max_qp_rd_atom,
         }
     }

@@ -23,6 +23,14 @@ pub fn query_port(file: &UverbsFile, port: u8) -> Result<PortAttr> {
     cmd::device::query_port(file, port.into())
 }
 
+/// `ibv_modify_cq`: how completions of a queue are gathered before an event.
+///
+/// # Errors
+/// As [`cmd::cq::modify`].
+pub fn moderate_cq(cq: &Object, count: u16, period_us: u16) -> Result<()> {
+    cmd::cq::modify(cq.file(), cq.handle(), count, period_us)
+}
+
 /// `ibv_advise_mr`, for ranges of regions of a protection domain.
 ///
 /// # Errors
@@ -38,7 +46,7 @@ pub fn advise_memory(
     if entries.len() > MAX_RANGES {
         return Err(Error::new(Op::AdviseMemory, ErrorKind::LimitExceeded)
             .fact("ranges", entries.len())
-            .fact("most", MAX_RANGES));
+            .fact("max", MAX_RANGES));
     }
     let ranges: Vec<_> = entries
         .iter()

@@ -21,8 +21,8 @@ use std::sync::Arc;
 
 pub use base::{ContextBase, QpBase};
 pub use device::{
-    advise_memory, completion_channel, event_file, query_port, query_port_speed, read_async_event,
-    read_completion_event, set_nonblocking,
+    advise_memory, completion_channel, event_file, moderate_cq, query_port, query_port_speed,
+    read_async_event, read_completion_event, set_nonblocking,
 };
 pub use extra::{Extra, OpenInit};
 pub use gids::Gids;
@@ -31,7 +31,7 @@ pub use memory::{DmabufInit, Mr, MrChange, MrInit};
 pub use multicast::{attach_multicast, detach_multicast};
 pub use queues::{Cq, CqInit, Qp, QpInit, Srq, SrqInit, Unpolled};
 
-pub use crate::types::asked::asked_flags;
+pub use crate::types::checked::checked_flags;
 
 use crate::error::{Op, Result};
 use crate::file::UverbsFile;

@@ -20,9 +20,9 @@ pub struct CqInit<'a> {
     /// The least number of entries.
     pub entries: u32,
     /// The user data that its events carry.
-    pub cookie: u64,
+    pub user_handle: u64,
     /// The completion channel for its events.
-    pub channel: Option<std::os::fd::BorrowedFd<'a>>,
+    pub comp_channel: Option<std::os::fd::BorrowedFd<'a>>,
     /// The completion vector, which selects one of the device's interrupts.
     pub vector: u32,
     /// A count of the completion events that were read, for devices that need it.
@@ -67,7 +67,7 @@ pub struct SrqInit {
     /// Its sizes, and the limit that arms it (0: not armed).
     pub attr: SrqAttr,
     /// The user data that its events carry.
-    pub cookie: u64,
+    pub user_handle: u64,
 }
 
 /// The parameters of a new queue pair.
@@ -88,7 +88,7 @@ pub struct QpInit<'a> {
     /// Further creation flags.
     pub flags: QpCreateFlags,
     /// The user data that its events carry.
-    pub cookie: u64,
+    pub user_handle: u64,
     /// The vendor-specific part.
     pub extra: Option<&'a dyn Extra>,
 }
@@ -100,7 +100,7 @@ impl SrqInit {
     /// [`InvalidInput`](ErrorKind::InvalidInput).
     pub fn check(&self) -> Result<()> {
         self.kind
-            .asked(Op::CreateSharedReceiveQueue, "kind")
+            .checked(Op::CreateSharedReceiveQueue, "kind")
             .map(|_| ())
     }
 }
@@ -132,8 +132,8 @@ impl<'a> QpInit<'a> {
     /// [`InvalidInput`](ErrorKind::InvalidInput).
     pub fn check(&self) -> Result<()> {
         let op = Op::CreateQueuePair;
-        self.kind.asked(op, "kind")?;
-        self.flags.asked(op, "flags").map(|_| ())
+        self.kind.checked(op, "kind")?;
+        self.flags.checked(op, "flags").map(|_| ())
     }
 }
 
@@ -255,13 +255,13 @@ pub trait Srq: Debug + Send {
     /// Those of the command.
     fn query(&self) -> Result<SrqAttr>;
 
-    /// Puts one request into the queue. The device does not see it until [`ring`](Self::ring).
+    /// Puts one request into the queue. The device does not see it until [`submit`](Self::submit).
     ///
     /// # Errors
     /// The queue is full, or the request does not fit it; the queue is unchanged then.
     ///
     /// # Safety
-    /// From [`ring`](Self::ring) until the request's completion has been polled, or the queue's
+    /// From [`submit`](Self::submit) until the request's completion has been polled, or the queue's
     /// destroy has been confirmed, the memory of every scatter/gather entry stays registered,
     /// allocated, and untouched by this process.
     #[allow(unsafe_code, reason = "names memory that a device will write to")]
@@ -271,7 +271,7 @@ pub trait Srq: Debug + Send {
     ///
     /// # Errors
     /// [`PostError::Forked`], [`PostError::Poisoned`]; the requests have been removed then.
-    fn ring(&mut self) -> Result<(), PostError>;
+    fn submit(&mut self) -> Result<(), PostError>;
 
     /// Removes every request that was put and not submitted.
     fn abort(&mut self);
@@ -333,17 +333,17 @@ pub trait Qp: Debug + Send {
     }
 
     /// Puts one send request into the queue. The device does not see it until
-    /// [`ring_send`](Self::ring_send).
+    /// [`submit_send`](Self::submit_send).
     ///
     /// # Errors
     /// The queue is full, or the request does not fit it; the queue is unchanged then.
     ///
     /// # Safety
-    /// From [`ring_send`](Self::ring_send) until the request's completion has been polled (its own,
-    /// or that of a later signaled request of this queue), or the queue pair's destroy or reset has
-    /// been confirmed, the memory of every scatter/gather entry stays registered and allocated;
-    /// this process does not write to it, and does not touch it at all if the operation writes to
-    /// it (reads, atomics).
+    /// From [`submit_send`](Self::submit_send) until the request's completion has been polled (its
+    /// own, or that of a later signaled request of this queue), or the queue pair's destroy or
+    /// reset has been confirmed, the memory of every scatter/gather entry stays registered and
+    /// allocated; this process does not write to it, and does not touch it at all if the
+    /// operation writes to it (reads, atomics).
     #[allow(unsafe_code, reason = "names memory that a device will access")]
     unsafe fn put_send(&mut self, request: &SendRequest<'_>) -> Result<(), PostError>;
 
@@ -352,7 +352,7 @@ pub trait Qp: Debug + Send {
     /// # Errors
     /// [`PostError::Doorbell`], [`PostError::Forked`], [`PostError::Poisoned`]; the requests have
     /// been removed then.
-    fn ring_send(&mut self) -> Result<(), PostError>;
+    fn submit_send(&mut self) -> Result<(), PostError>;
 
     /// Removes every send request that was put and not submitted.
     fn abort_send(&mut self);
@@ -362,7 +362,7 @@ pub trait Qp: Debug + Send {
     ///
     /// # Errors
     /// Those of [`put_send`](Self::put_send): requests before the refused one are posted; those of
-    /// [`ring_send`](Self::ring_send).
+    /// [`submit_send`](Self::submit_send).
     ///
     /// # Safety
     /// As [`put_send`](Self::put_send), for each request.
@@ -376,11 +376,11 @@ pub trait Qp: Debug + Send {
             // A copy, whose fields the compiler can keep in registers, unlike those of a request in
             // memory. SAFETY: the caller's promise, for each request.
             if let Err(error) = unsafe { self.put_send(&{ *request }) } {
-                self.ring_send().map_err(|error| (0, error))?;
+                self.submit_send().map_err(|error| (0, error))?;
                 return Err((posted, error));
             }
         }
-        self.ring_send().map_err(|error| (0, error))
+        self.submit_send().map_err(|error| (0, error))
     }
 
     /// Puts one receive request into the queue, like [`Srq::put`].
@@ -397,8 +397,8 @@ pub trait Qp: Debug + Send {
     /// Submits every receive request that was put to the device.
     ///
     /// # Errors
-    /// As [`Srq::ring`].
-    fn ring_recv(&mut self) -> Result<(), PostError>;
+    /// As [`Srq::submit`].
+    fn submit_recv(&mut self) -> Result<(), PostError>;
 
     /// Removes every receive request that was put and not submitted.
     fn abort_recv(&mut self);
@@ -407,7 +407,7 @@ pub trait Qp: Debug + Send {
     ///
     /// # Errors
     /// Those of [`put_recv`](Self::put_recv): requests before the refused one are posted; those of
-    /// [`ring_recv`](Self::ring_recv).
+    /// [`submit_recv`](Self::submit_recv).
     ///
     /// # Safety
     /// As [`put_recv`](Self::put_recv), for each request.
@@ -419,10 +419,10 @@ pub trait Qp: Debug + Send {
         for (posted, request) in requests.iter().enumerate() {
             // SAFETY: the caller's promise, for each request.
             if let Err(error) = unsafe { self.put_recv(&{ *request }) } {
-                self.ring_recv().map_err(|error| (0, error))?;
+                self.submit_recv().map_err(|error| (0, error))?;
                 return Err((posted, error));
             }
         }
-        self.ring_recv().map_err(|error| (0, error))
+        self.submit_recv().map_err(|error| (0, error))
     }
 }

@@ -145,6 +145,15 @@ impl ForkGuard {
         self.pages.is_some()
     }
 
+    /// Whether excluding a range from children would exclude nothing else: the guard is inactive,
+    /// or the range consists of whole pages.
+    pub fn affects_only(&self, address: usize, len: usize) -> bool {
+        self.pages.as_ref().is_none_or(|pages| {
+            let page = pages.advice.page_size();
+            address.is_multiple_of(page) && len.is_multiple_of(page)
+        })
+    }
+
     /// Number of page ranges, since the process started, that could not be given back to children.
     /// They stay excluded.
     pub fn stuck(&self) -> u64 {

@@ -19,7 +19,7 @@ mod opening;
 mod pages;
 pub mod sysfs;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 mod via_netlink;
 mod via_nodes;
 mod via_sysfs;

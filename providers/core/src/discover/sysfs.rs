@@ -317,7 +317,7 @@ impl Sysfs {
     }
 
     /// Reads the file below the root.
-    pub(super) fn text(&self, op: Op, path: &[&str]) -> Result<String> {
+    pub(crate) fn text(&self, op: Op, path: &[&str]) -> Result<String> {
         let path = self.path(op, path)?;
         read_attribute(&path)
             .map_err(|errno| Error::os(op, errno).fact("file", path.display().to_string()))

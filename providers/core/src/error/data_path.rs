@@ -5,7 +5,9 @@ use std::fmt;
 use super::Errno;
 
 /// Why a work request was not posted. The device sees nothing of the refused request.
-#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+///
+/// `{:?}` is the line that `{}` prints.
+#[derive(Clone, Copy, Eq, Hash, PartialEq)]
 #[non_exhaustive]
 pub enum PostError {
     /// The queue has no free slot: poll completions first (`ENOMEM` of `ibv_post_send`).
@@ -13,28 +15,28 @@ pub enum PostError {
     /// More scatter/gather entries than the queue was created for.
     TooManySges {
         /// Entries in the request.
-        asked: u32,
+        requested: u32,
         /// Entries a request of this queue may have.
         max: u32,
     },
     /// More inline bytes than the queue was created for.
     InlineTooLong {
         /// Bytes in the request.
-        asked: u64,
+        requested: u64,
         /// Bytes a request of this queue may carry.
         max: u32,
     },
     /// The message is longer than the device can send.
     MessageTooLong {
         /// Bytes in the request.
-        asked: u64,
+        requested: u64,
         /// Bytes a message may have.
         max: u64,
     },
     /// The queue pair has no such stream.
     NoSuchStream {
         /// The stream of the request.
-        asked: u32,
+        requested: u32,
         /// How many streams there are, counted from 0.
         streams: u32,
     },
@@ -59,17 +61,20 @@ impl fmt::Display for PostError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::QueueFull => f.write_str("the queue is full"),
-            Self::TooManySges { asked, max } => {
-                write!(f, "{asked} scatter/gather entries, this queue takes {max}")
+            Self::TooManySges { requested, max } => {
+                write!(
+                    f,
+                    "{requested} scatter/gather entries, this queue takes {max}"
+                )
             }
-            Self::InlineTooLong { asked, max } => {
-                write!(f, "{asked} inline bytes, this queue takes {max}")
+            Self::InlineTooLong { requested, max } => {
+                write!(f, "{requested} inline bytes, this queue takes {max}")
             }
-            Self::MessageTooLong { asked, max } => {
-                write!(f, "a message of {asked} bytes, the device sends {max}")
+            Self::MessageTooLong { requested, max } => {
+                write!(f, "a message of {requested} bytes, the device sends {max}")
             }
-            Self::NoSuchStream { asked, streams } => {
-                write!(f, "stream {asked}, this queue pair has {streams}")
+            Self::NoSuchStream { requested, streams } => {
+                write!(f, "stream {requested}, this queue pair has {streams}")
             }
             Self::UnsupportedOperation => f.write_str("the transport does not have this operation"),
             Self::InvalidRequest => f.write_str("the request contradicts its operation"),
@@ -82,10 +87,19 @@ impl fmt::Display for PostError {
     }
 }
 
+/// What leaves `main` is printed this way.
+impl fmt::Debug for PostError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
 impl std::error::Error for PostError {}
 
 /// Why a completion queue can no longer be polled.
-#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+///
+/// `{:?}` is the line that `{}` prints.
+#[derive(Clone, Copy, Eq, Hash, PartialEq)]
 #[non_exhaustive]
 pub enum PollError {
     /// An index of the ring, or an entry, is invalid. The completions before it were delivered.
@@ -106,6 +120,13 @@ impl fmt::Display for PollError {
     }
 }
 
+/// What leaves `main` is printed this way.
+impl fmt::Debug for PollError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
 impl std::error::Error for PollError {}
 
 #[cfg(test)]
@@ -115,16 +136,16 @@ mod tests {
 
     #[test]
     fn each_refusal_says_what_was_asked_and_what_is_possible() {
-        let (asked, max) = (40, 30);
+        let (requested, max) = (40, 30);
         let words = [
             PostError::QueueFull,
-            PostError::TooManySges { asked, max },
+            PostError::TooManySges { requested, max },
             PostError::InlineTooLong {
-                asked: asked.into(),
+                requested: requested.into(),
                 max,
             },
             PostError::MessageTooLong {
-                asked: asked.into(),
+                requested: requested.into(),
                 max: max.into(),
             },
             PostError::UnsupportedOperation,
@@ -140,6 +161,7 @@ mod tests {
         let limits = words.iter().filter(|text| text.contains("40"));
         assert!(limits.clone().all(|text| text.contains("30")));
         assert_eq!(limits.count(), 3);
+        assert_eq!(format!("{:?}", PostError::QueueFull), words[0]);
         let doorbell = PostError::Doorbell(Errno::ACCESS).to_string();
         assert!(doorbell.contains(&Errno::ACCESS.to_string()), "{doorbell}");
     }
@@ -148,6 +170,7 @@ mod tests {
     fn a_queue_says_why_it_cannot_be_polled() {
         let words = [PollError::Corrupt, PollError::Forked, PollError::Poisoned]
             .map(|error| error.to_string());
+        assert_eq!(format!("{:?}", PollError::Poisoned), words[2]);
         assert_eq!(words.iter().collect::<HashSet<_>>().len(), words.len());
         assert!(words[2].contains("destroy it"), "{}", words[2]);
     }

@@ -5,7 +5,8 @@ use std::fmt;
 use super::Error;
 
 /// A destroy that failed. What was to be destroyed can be tried again.
-#[derive(Debug)]
+///
+/// It prints as its [`error`](Self::error), by `{:?}` too.
 pub struct DestroyError<T> {
     /// Why.
     pub error: Error,
@@ -41,7 +42,19 @@ impl<T> fmt::Display for DestroyError<T> {
     }
 }
 
-impl<T: fmt::Debug> std::error::Error for DestroyError<T> {
+impl<T> fmt::Debug for DestroyError<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if !f.alternate() {
+            return fmt::Display::fmt(self, f);
+        }
+        f.debug_struct("DestroyError")
+            .field("error", &self.error)
+            .field("handle_lives_on", &self.handle.is_some())
+            .finish_non_exhaustive()
+    }
+}
+
+impl<T> std::error::Error for DestroyError<T> {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         Some(&self.error)
     }
@@ -50,5 +63,24 @@ impl<T: fmt::Debug> std::error::Error for DestroyError<T> {
 impl<T> From<DestroyError<T>> for Error {
     fn from(refused: DestroyError<T>) -> Self {
         refused.error
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{DestroyError, Error};
+    use crate::error::{Errno, Op};
+
+    /// What is kept is not printed: a queue has large tables.
+    #[test]
+    fn it_prints_why_and_nothing_of_what_is_kept() {
+        struct Large;
+        let refused = DestroyError::new(
+            Error::os(Op::DestroyQueuePair, Errno::BUSY),
+            Box::new(Large),
+        );
+        assert_eq!(format!("{refused:?}"), "destroy_qp: EBUSY");
+        let parts = format!("{refused:#?}");
+        assert!(parts.contains("handle_lives_on: true"), "{parts}");
     }
 }

@@ -24,7 +24,8 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 /// Why a control-path call failed.
 ///
 /// It prints as one line: the operation, the errno by name, the known facts (such as the requested
-/// value and the limit), and a hint where there is one.
+/// value and the limit), and a hint where there is one. So does `{:?}`, which is what `main` prints
+/// of the error that leaves it; `{:#?}` shows the parts.
 ///
 /// ```
 /// use uverbs_core::error::{Errno, Error, ErrorKind, Op};
@@ -73,13 +74,13 @@ impl Error {
 
     /// `what` was requested outside the possible range.
     #[cold]
-    pub fn limit(op: Op, what: &'static str, asked: u64, max: u64) -> Self {
+    pub fn limit(op: Op, what: &'static str, requested: u64, max: u64) -> Self {
         Self::new(op, ErrorKind::LimitExceeded)
-            .fact(what, asked)
+            .fact(what, requested)
             .fact("max", max)
     }
 
-    /// Checks that `asked`, the value requested for `what`, is at most `max`.
+    /// Checks that `requested`, the value requested for `what`, is at most `max`.
     ///
     /// # Errors
     /// [`ErrorKind::LimitExceeded`], as [`limit`](Self::limit).
@@ -87,12 +88,12 @@ impl Error {
     pub fn at_most(
         op: Op,
         what: &'static str,
-        asked: impl Into<u64>,
+        requested: impl Into<u64>,
         max: impl Into<u64>,
     ) -> Result<()> {
-        let (asked, max) = (asked.into(), max.into());
-        if asked > max {
-            return Err(Self::limit(op, what, asked, max));
+        let (requested, max) = (requested.into(), max.into());
+        if requested > max {
+            return Err(Self::limit(op, what, requested, max));
         }
         Ok(())
     }
@@ -219,6 +220,9 @@ impl fmt::Display for Error {
 
 impl fmt::Debug for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if !f.alternate() {
+            return fmt::Display::fmt(self, f);
+        }
         f.debug_struct("Error")
             .field("op", &self.inner.op)
             .field("kind", &self.inner.kind)
@@ -294,6 +298,20 @@ mod tests {
         let error = Error::os(Op::RegisterMemory, Errno::NOMEM).hint("raise RLIMIT_MEMLOCK");
         assert_eq!(error.to_string(), "reg_mr: ENOMEM; raise RLIMIT_MEMLOCK");
         assert_eq!(error.kind(), ErrorKind::OutOfResources);
+    }
+
+    #[test]
+    fn debug_is_the_line_for_people_and_its_alternate_form_the_parts() {
+        let error = Error::os(Op::OpenDevice, Errno::NOENT)
+            .fact("device", "rxe0")
+            .hint("is the module loaded?");
+        assert_eq!(
+            format!("{error:?}"),
+            "open_device: ENOENT (device rxe0); is the module loaded?"
+        );
+        let parts = format!("{error:#?}");
+        assert!(parts.starts_with("Error {\n    op: OpenDevice,"), "{parts}");
+        assert!(parts.contains("kind: NotFound"), "{parts}");
     }
 
     #[test]

@@ -16,7 +16,7 @@ macro_rules! ops {
             /// Every operation, in the order of declaration.
             pub const ALL: &'static [Self] = &[$(Self::$name),*];
 
-            /// The verbs name, without the `ibv_` prefix.
+            /// The verbs name, without the `ibv_` prefix, or the connection manager's.
             pub const fn name(self) -> &'static str {
                 match self {
                     $(Self::$name => $verb,)*
@@ -155,6 +155,27 @@ ops! {
     DataDirectPath = "get_data_direct_sysfs_path",
     Provider = "provider command",
     CheckValue = "value",
+    OpenConnectionManager = "rdma_create_event_channel",
+    CmCreateId = "rdma_create_id",
+    CmDestroyId = "rdma_destroy_id",
+    CmMigrateId = "rdma_migrate_id",
+    CmBind = "rdma_bind_addr",
+    CmResolveAddress = "rdma_resolve_addr",
+    CmResolveRoute = "rdma_resolve_route",
+    CmResolveService = "rdma_resolve_addrinfo",
+    CmQuery = "rdma_query",
+    CmListen = "rdma_listen",
+    CmConnect = "rdma_connect",
+    CmAccept = "rdma_accept",
+    CmReject = "rdma_reject",
+    CmDisconnect = "rdma_disconnect",
+    CmInitQpAttr = "rdma_init_qp_attr",
+    CmNotify = "rdma_notify",
+    CmSetOption = "rdma_set_option",
+    CmGetEvent = "rdma_get_cm_event",
+    CmWriteEvent = "rdma_write_cm_event",
+    CmJoinMulticast = "rdma_join_multicast",
+    CmLeaveMulticast = "rdma_leave_multicast",
 }
 
 impl fmt::Display for Op {
@@ -163,5 +184,5 @@ impl fmt::Display for Op {
     }
 }
 
-// The opened file keeps one bit per operation in two 64-bit words.
-const _: () = assert!(Op::ALL.len() <= 128);
+// The opened file keeps one bit per operation in three 64-bit words.
+const _: () = assert!(Op::ALL.len() <= 192);

@@ -3,7 +3,7 @@
 
 use std::os::fd::{AsFd as _, BorrowedFd};
 
-use super::UverbsFile;
+use super::{CmFile, UverbsFile};
 use crate::error::Errno;
 use crate::sys::{Call, Kernel as _, Reply, catch_panic};
 
@@ -22,6 +22,18 @@ impl UverbsFile {
         // kernel; the only other descriptors passed here are its event files. (2, 3) That promise
         // covers everything that is done with the file.
         catch_kernel_panic(|| unsafe { self.kernel.call(fd, call) })
+    }
+}
+
+impl CmFile {
+    /// Passes `call` to the kernel, on the connection manager's descriptor.
+    #[expect(unsafe_code, reason = "relies on the contract of `CmFile::new`")]
+    pub(super) fn call(&self, call: Call<'_>) -> Result<Reply, Errno> {
+        // SAFETY: (1) the caller of `CmFile::new` promised that the descriptor is a connection
+        // manager of this kernel, and only `Call::Cm` is passed here. (2) Its commands name no
+        // memory but their own reply and value, and let no device access any. (3) Its ids are not
+        // objects that memory depends on.
+        catch_kernel_panic(|| unsafe { self.kernel.call(self.fd.as_fd(), call) })
     }
 }
 

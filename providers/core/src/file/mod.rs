@@ -1,9 +1,11 @@
 //! An opened device: how commands reach it, and what is known about the kernel's support for them.
 //!
 //! A [`UverbsFile`] allows any command on the device. So creating one is `unsafe`, functions that
-//! take one are safe, and no public type exposes the file that it uses.
+//! take one are safe, and no public type exposes the file that it uses. A [`CmFile`] is the same
+//! for the connection manager, whose commands let no device access memory.
 
 mod bits;
+mod cm;
 mod guard;
 mod probe;
 mod removal;
@@ -23,6 +25,7 @@ use uverbs_uapi::ib_user_verbs::{
 use zerocopy::{FromBytes, IntoBytes};
 
 use self::bits::OpBits;
+pub use self::cm::CmFile;
 pub use self::probe::driver_of;
 use crate::error::{Errno, Error, ErrorKind, Op, Result};
 #[cfg(feature = "rings")]
@@ -268,7 +271,7 @@ impl UverbsFile {
     /// # Errors
     /// The kernel's errno. EACCES in a forked child, as the kernel answers such a child's
     /// `write(2)`. EPROTONOSUPPORT if the path allows no other encoding.
-    pub fn ring(&self, op: Op, command: &WriteCommand<'_>) -> Result<(), Errno> {
+    pub fn issue_fast(&self, op: Op, command: &WriteCommand<'_>) -> Result<(), Errno> {
         if !self.fork.is_current() {
             return Err(Errno::ACCESS);
         }

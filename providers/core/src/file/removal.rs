@@ -32,7 +32,7 @@ impl UverbsFile {
     /// The errno with which the kernel refuses to query a port.
     pub(super) fn port_refusal(&self) -> Option<Errno> {
         let mut port = ib_uverbs_query_port_resp_ex::default();
-        let asked = self.raw_ioctl(&Command {
+        let requested = self.raw_ioctl(&Command {
             object: UVERBS_OBJECT_DEVICE,
             method: UVERBS_METHOD_QUERY_PORT,
             driver_id: self.driver_id,
@@ -42,7 +42,7 @@ impl UverbsFile {
             ],
             uhw: Uhw::NONE,
         });
-        match asked {
+        match requested {
             Err(Errno::NOTTY | Errno::PROTONOSUPPORT) => self.port_refusal_of_write(),
             answer => answer.err(),
         }

@@ -85,7 +85,7 @@ impl BlockRing {
         reason = "keeps the state of `each` in registers"
     )]
     #[inline(always)]
-    pub fn along<T>(
+    pub fn zip_while<T>(
         &self,
         number: u32,
         shift: u32,
@@ -171,7 +171,7 @@ impl<'r> Deref for BlockMut<'r> {
 impl BlockMut<'_> {
     /// Whether [`put_bytes`](Self::put_bytes) can store `length` bytes at byte `at` of a block.
     #[inline]
-    pub const fn takes(at: usize, length: usize) -> bool {
+    pub const fn fits(at: usize, length: usize) -> bool {
         at <= BYTES - UNIT && length.wrapping_sub(UNIT) <= BYTES - UNIT - at
     }
 
@@ -186,14 +186,14 @@ impl BlockMut<'_> {
     }
 
     /// Stores `bytes` at byte `at` of the block, and pads their last unit with zeroes. Does nothing
-    /// if there are fewer than 16, or if they would pass the block's end ([`takes`](Self::takes)).
+    /// if there are fewer than 16, or if they would pass the block's end ([`fits`](Self::fits)).
     ///
     /// Stores 16 bytes at a time, of which the last 16 may overlap those before: no length needs a
     /// loop, or stores of single bytes.
     #[inline]
     pub fn put_bytes(&mut self, at: usize, bytes: &[u8]) {
         let length = bytes.len();
-        if !Self::takes(at, length) {
+        if !Self::fits(at, length) {
             return;
         }
         self.put((at + length - 1) / UNIT, [0; 2]);
@@ -256,21 +256,21 @@ mod tests {
         for number in 0..8 {
             ring.block(number).put(0, [number.into(), 0]);
         }
-        let along = |number, shift, slots, until| {
+        let zip_while = |number, shift, slots, until| {
             let mut slots = vec![9; slots];
-            ring.along(number, shift, &mut slots, |block, slot| {
+            ring.zip_while(number, shift, &mut slots, |block, slot| {
                 *slot = block.word(0);
                 *slot != until
             });
             slots
         };
-        assert_eq!(along(8 + 5, 0, 5, 99), [5, 6, 7, 9, 9]);
-        assert_eq!(along(5, 0, 2, 99), [5, 6]);
-        assert_eq!(along(5, 0, 3, 6), [5, 6, 9]);
-        assert_eq!(along(3, 1, 5, 99), [3, 5, 7, 9, 9]);
-        assert_eq!(along(2, 1, 5, 99), [2, 4, 6, 9, 9]);
-        assert_eq!(along(7, 31, 2, 99), [7, 9]);
-        assert_eq!(along(0, 0, 0, 99), []);
+        assert_eq!(zip_while(8 + 5, 0, 5, 99), [5, 6, 7, 9, 9]);
+        assert_eq!(zip_while(5, 0, 2, 99), [5, 6]);
+        assert_eq!(zip_while(5, 0, 3, 6), [5, 6, 9]);
+        assert_eq!(zip_while(3, 1, 5, 99), [3, 5, 7, 9, 9]);
+        assert_eq!(zip_while(2, 1, 5, 99), [2, 4, 6, 9, 9]);
+        assert_eq!(zip_while(7, 31, 2, 99), [7, 9]);
+        assert_eq!(zip_while(0, 0, 0, 99), []);
     }
 
     #[test]
@@ -284,9 +284,9 @@ mod tests {
             }
             let mut expected = [0xff; 256];
             ring.block_mut(1).put_bytes(at, &source[..length]);
-            let takes = BlockMut::takes(at, length);
-            assert_eq!(takes, length >= 16 && at + length <= 64);
-            if takes {
+            let fits = BlockMut::fits(at, length);
+            assert_eq!(fits, length >= 16 && at + length <= 64);
+            if fits {
                 let (start, end) = (64 + at, 64 + at + length);
                 expected[start..end].copy_from_slice(&source[..length]);
                 expected[end..end.next_multiple_of(16)].fill(0);

@@ -46,7 +46,7 @@ pub use counter::Counter;
 pub use mmio::{HAS_REGISTERS, Register};
 pub use pack::{Pack, partial};
 pub use pages::Pages;
-pub use part::{Kept, Part};
+pub use part::{KeepMapped, Part};
 pub use place::write_in_place;
 pub use record::{Record, Records};
 pub use shared_ring::{RingLayout, SharedRing};

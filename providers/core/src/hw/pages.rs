@@ -2,9 +2,8 @@
 //!
 //! # Safety
 //!
-//! [`Pages`] are accessed through [`Words`], which cover all bytes that were requested. The two
-//! unsafe functions that lend slices are for memory that nothing else accesses at the same time,
-//! which their callers must ensure.
+//! [`Pages`] are accessed through [`Words`], which cover all bytes that were requested. Users of
+//! the pointer access memory that nothing else accesses at the same time, which they must ensure.
 #![allow(
     unsafe_code,
     reason = "copies to and from memory that a device may access"
@@ -71,8 +70,7 @@ impl Pages {
     #[inline]
     fn words(&self) -> Words<'_> {
         // SAFETY: mapped for reading and writing for as long as `self`. All other accesses to the
-        // pages are made here, or their callers promised exclusive access (to `slice`, `slice_mut`,
-        // or as users of the pointer).
+        // pages are made here, or by users of the pointer, who have to ensure exclusive access.
         unsafe { Words::new(self.as_ptr(), self.len) }
     }
 
@@ -91,6 +89,11 @@ impl Pages {
     /// May be used while others access the memory, like [`copy_from`](Self::copy_from).
     pub fn copy_to(&self, offset: usize, bytes: &mut [u8]) -> bool {
         self.words().read(offset, bytes)
+    }
+
+    /// The aligned 8 bytes at `offset`. `None` if outside the pages or unaligned.
+    pub fn word(&self, offset: usize) -> Option<&AtomicU64> {
+        self.words().word(offset)
     }
 
     /// Loads the aligned 8 bytes at `offset` by one access. `None` if outside the pages or
@@ -148,30 +151,6 @@ impl Pages {
         let upper = offset.is_multiple_of(WORD) == cfg!(target_endian = "big");
         let word = self.words().word(offset - offset % WORD)?;
         Some((word, if upper { 32 } else { 0 }))
-    }
-
-    /// Lends a range for reading.
-    ///
-    /// # Safety
-    /// While the slice lives, nothing writes to the range: no device, no peer, no other handle.
-    /// `offset + len` is inside the pages.
-    pub unsafe fn slice(&self, offset: usize, len: usize) -> &[u8] {
-        // SAFETY: the caller's promise; the memory was zeroed when it was mapped.
-        unsafe { std::slice::from_raw_parts(self.as_ptr().wrapping_add(offset), len) }
-    }
-
-    /// Lends a range for writing.
-    ///
-    /// # Safety
-    /// While the slice lives, nothing else reads or writes the range: no device, no peer, no other
-    /// handle. `offset + len` is inside the pages.
-    #[expect(
-        clippy::mut_from_ref,
-        reason = "the caller ensures exclusive access to the range"
-    )]
-    pub unsafe fn slice_mut(&self, offset: usize, len: usize) -> &mut [u8] {
-        // SAFETY: the caller's promise; the memory was zeroed when it was mapped.
-        unsafe { std::slice::from_raw_parts_mut(self.as_ptr().wrapping_add(offset), len) }
     }
 }
 

@@ -14,7 +14,7 @@ pub struct Part {
 
 /// Keeps pages mapped, without access to their bytes.
 #[derive(Clone, Debug)]
-pub struct Kept(#[expect(dead_code, reason = "kept for its drop")] Arc<Pages>);
+pub struct KeepMapped(#[expect(dead_code, reason = "kept for its drop")] Arc<Pages>);
 
 impl From<Pages> for Part {
     /// All of the pages.
@@ -45,13 +45,13 @@ impl Part {
 
     /// A value that keeps the pages mapped, to hold until the kernel has confirmed that they are no
     /// longer used.
-    pub fn kept(&self) -> Kept {
-        Kept(Arc::clone(&self.pages))
+    pub fn keep_mapped(&self) -> KeepMapped {
+        KeepMapped(Arc::clone(&self.pages))
     }
 
     /// The same, consuming the part.
-    pub(super) fn into_kept(self) -> Kept {
-        Kept(self.pages)
+    pub(super) fn into_keep_mapped(self) -> KeepMapped {
+        KeepMapped(self.pages)
     }
 
     /// Splits it into its first `at` bytes and the rest. `None` if it is shorter.

@@ -15,16 +15,25 @@
 
 use std::fmt;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use super::Pages;
 use crate::error::Errno;
 use crate::sys::ForkToken;
 
 /// The allocator of records: the pages of one opened device.
+///
+/// What it takes to allocate and to free a record does not depend on how many there are.
 #[derive(Debug)]
 pub struct Records {
     slot: usize,
+    room: Arc<Room>,
+}
+
+/// The pages that have room, each of them once; a page that was freed meanwhile is removed when its
+/// turn comes. Pages are added when there are none, so there are never more than there were pages.
+#[derive(Debug)]
+struct Room {
     /// The process that has the pages; children do not inherit them.
     process: ForkToken,
     pages: Mutex<Vec<Weak<Page>>>,
@@ -34,7 +43,9 @@ pub struct Records {
 #[derive(Debug)]
 struct Page {
     memory: Pages,
-    /// One bit per slot in use.
+    room: Arc<Room>,
+    /// One bit per slot in use, and per slot that the page does not have. Changed with the list of
+    /// pages locked.
     used: [AtomicU64; MAX_SLOTS / 64],
 }
 
@@ -49,8 +60,10 @@ impl Records {
         let fits = line.is_power_of_two() && (PAGE / MAX_SLOTS..=PAGE).contains(&line);
         Self {
             slot: if fits { line } else { 128 },
-            process: ForkToken::current(),
-            pages: Mutex::new(Vec::new()),
+            room: Arc::new(Room {
+                process: ForkToken::current(),
+                pages: Mutex::default(),
+            }),
         }
     }
 
@@ -59,43 +72,73 @@ impl Records {
     /// # Errors
     /// ENOMEM. EPERM in a child of the process that opened the device.
     pub fn take(&self) -> Result<Record, Errno> {
-        if !self.process.is_current() {
+        if !self.room.process.is_current() {
             return Err(Errno::PERM);
         }
-        let mut pages = self.pages.lock().unwrap_or_else(PoisonError::into_inner);
-        for page in pages.iter() {
+        let mut pages = self.room.lock();
+        while let Some(page) = pages.pop() {
             if let Some(page) = page.upgrade()
-                && let Some(record) = self.cut(&page)
+                && let Some(slot) = page.cut()
             {
-                return Ok(record);
+                return Ok(self.record(page, slot, &mut pages));
             }
         }
         let page = Arc::new(Page {
             memory: Pages::for_device(PAGE)?,
-            used: [const { AtomicU64::new(0) }; MAX_SLOTS / 64],
+            room: Arc::clone(&self.room),
+            used: Page::unused(PAGE / self.slot),
         });
-        pages.retain(|page| page.strong_count() > 0);
-        pages.push(Arc::downgrade(&page));
-        self.cut(&page).ok_or(Errno::NOMEM)
+        let slot = page.cut().ok_or(Errno::NOMEM)?;
+        Ok(self.record(page, slot, &mut pages))
     }
 
-    fn cut(&self, page: &Arc<Page>) -> Option<Record> {
-        let slot = (0..PAGE / self.slot).find(|slot| {
-            let bit = 1 << (slot % 64);
-            page.used[slot / 64].fetch_or(bit, Ordering::AcqRel) & bit == 0
-        })?;
+    /// The zeroed record in `slot`. The page stays in the list while it has room.
+    fn record(&self, page: Arc<Page>, slot: usize, pages: &mut Vec<Weak<Page>>) -> Record {
+        let at = page.memory.as_ptr().wrapping_add(slot * self.slot);
         let record = Record {
-            page: Arc::clone(page),
+            page,
             slot,
-            words: page
-                .memory
-                .as_ptr()
-                .wrapping_add(slot * self.slot)
-                .cast::<u32>(),
+            words: at.cast::<u32>(),
         };
         record.store(0, 0);
         record.store(1, 0);
-        Some(record)
+        if !record.page.is_full() {
+            pages.push(Arc::downgrade(&record.page));
+        }
+        record
+    }
+}
+
+impl Room {
+    fn lock(&self) -> MutexGuard<'_, Vec<Weak<Page>>> {
+        self.pages.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Page {
+    /// The bits of a page with `slots` slots, none of them in use.
+    fn unused(slots: usize) -> [AtomicU64; MAX_SLOTS / 64] {
+        std::array::from_fn(|word| {
+            let here = slots.saturating_sub(64 * word).min(64);
+            AtomicU64::new(if here < 64 { u64::MAX << here } else { 0 })
+        })
+    }
+
+    /// Takes a slot, if there is one.
+    fn cut(&self) -> Option<usize> {
+        self.used.iter().enumerate().find_map(|(at, word)| {
+            let used = word.load(Ordering::Relaxed);
+            let bit = used.trailing_ones();
+            (bit < 64).then(|| {
+                word.store(used | 1 << bit, Ordering::Relaxed);
+                64 * at + bit as usize
+            })
+        })
+    }
+
+    fn is_full(&self) -> bool {
+        let mut words = self.used.iter();
+        words.all(|word| word.load(Ordering::Relaxed) == u64::MAX)
     }
 }
 
@@ -138,8 +181,17 @@ impl Record {
 
 impl Drop for Record {
     fn drop(&mut self) {
+        let room = &self.page.room;
+        // A child does not have the page, and maybe another thread had the lock when it was forked.
+        if !room.process.is_current() {
+            return;
+        }
+        let mut pages = room.lock();
+        if self.page.is_full() {
+            pages.push(Arc::downgrade(&self.page));
+        }
         let bit = 1 << (self.slot % 64);
-        self.page.used[self.slot / 64].fetch_and(!bit, Ordering::AcqRel);
+        self.page.used[self.slot / 64].fetch_and(!bit, Ordering::Relaxed);
     }
 }
 
@@ -167,6 +219,62 @@ mod tests {
         let freed = taken.remove(3).address();
         let again = records.take().unwrap();
         assert_eq!((again.address(), again.load(1)), (freed, 0));
+    }
+
+    #[test]
+    fn pages_are_filled_again_and_the_list_of_them_does_not_grow() {
+        for line in [32, 64, 4096] {
+            let records = Records::new(line);
+            let fits = PAGE / line;
+            for _ in 0..3 {
+                let mut taken: Vec<Record> =
+                    (0..3 * fits).map(|_| records.take().unwrap()).collect();
+                assert!(records.room.lock().is_empty(), "three full pages");
+                let mut addresses: Vec<u64> = taken.iter().map(Record::address).collect();
+                // One of each page.
+                taken.remove(2 * fits);
+                taken.remove(fits);
+                taken.remove(0);
+                assert_eq!(records.room.lock().len(), 3);
+                taken.extend((0..3).map(|_| records.take().unwrap()));
+                assert!(records.room.lock().is_empty());
+                let mut again: Vec<u64> = taken.iter().map(Record::address).collect();
+                addresses.sort_unstable();
+                again.sort_unstable();
+                if fits > 1 {
+                    assert_eq!(again, addresses);
+                }
+            }
+            assert!(records.room.lock().len() <= 3);
+        }
+    }
+
+    #[test]
+    fn no_slot_is_taken_twice_by_threads() {
+        let records = Records::new(64);
+        std::thread::scope(|scope| {
+            for thread in 1..=4_u32 {
+                let records = &records;
+                scope.spawn(move || {
+                    for round in 0..if cfg!(miri) { 3 } else { 200 } {
+                        let taken: Vec<Record> = (0..40).map(|_| records.take().unwrap()).collect();
+                        let mark = thread << 16 | round;
+                        for record in &taken {
+                            assert_eq!((record.load(0), record.load(1)), (0, 0));
+                            record.store(0, mark);
+                        }
+                        assert!(taken.iter().all(|record| record.load(0) == mark));
+                    }
+                });
+            }
+        });
+        assert!(
+            records
+                .room
+                .lock()
+                .iter()
+                .all(|page| page.strong_count() == 0)
+        );
     }
 
     #[test]

@@ -21,7 +21,7 @@ use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::wide::{self, Wide};
-use super::{Kept, Part};
+use super::{KeepMapped, Part};
 
 /// Bytes of a unit.
 pub const UNIT: usize = 16;
@@ -30,7 +30,7 @@ pub const UNIT: usize = 16;
 pub struct UnitRing {
     start: *mut [u64; 2],
     mask: u32,
-    kept: Kept,
+    kept: KeepMapped,
 }
 
 // SAFETY: the pointer is into pages that are kept mapped; the ring has no thread affinity.
@@ -48,7 +48,7 @@ impl UnitRing {
         (fits && start.addr().is_multiple_of(UNIT)).then(|| Self {
             start: start.cast(),
             mask: units - 1,
-            kept: part.into_kept(),
+            kept: part.into_keep_mapped(),
         })
     }
 
@@ -70,7 +70,7 @@ impl UnitRing {
 
     /// A value that keeps its memory mapped, to hold until the kernel has confirmed that it is no
     /// longer used.
-    pub fn kept(&self) -> Kept {
+    pub fn keep_mapped(&self) -> KeepMapped {
         self.kept.clone()
     }
 

@@ -1,14 +1,14 @@
 //! A kernel object: destroyed once, after its children, or leaked and counted.
 
 mod before;
-mod stake;
+mod pending;
 
 use std::any::{Any, TypeId};
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 pub(crate) use self::before::Before;
-use self::stake::{Held, Stake};
+use self::pending::{Held, PendingCommand};
 use crate::error::{Errno, Error, ErrorKind, Result};
 use crate::file::UverbsFile;
 use crate::kind::Kind;
@@ -49,20 +49,20 @@ impl Object {
         handle: impl FnOnce(&R) -> u32,
     ) -> Result<(Self, R)> {
         // Everything is allocated before the command, so that nothing can fail after it.
-        let stake = Stake::new(file, Held::new(parents, memory));
+        let pending = PendingCommand::new(file, Held::new(parents, memory));
         match command() {
             Ok(created) => {
                 let object = Self {
                     file: Arc::clone(file),
                     kind,
                     handle: handle(&created),
-                    held: stake.settled(),
+                    held: pending.settled(),
                 };
                 Ok((object, created))
             }
             Err(error) => {
                 if !error.outcome_is_unknown() {
-                    drop(stake.settled());
+                    drop(pending.settled());
                 }
                 Err(error)
             }
@@ -87,11 +87,11 @@ impl Object {
 
     /// Keeps `memory` as well, until the kernel has confirmed that the object is gone.
     pub fn keep(&self, memory: impl Any + Send + Sync) {
-        let memory = stake::boxed(memory);
+        let memory = pending::boxed(memory);
         match &self.held {
             Some(held) => held.keep(memory),
             // The object was leaked, so this is leaked as well.
-            None => stake::forget(memory),
+            None => pending::forget(memory),
         }
     }
 
@@ -124,7 +124,7 @@ impl Object {
         let Some(held) = &mut self.held else {
             return command(&self.file);
         };
-        let previous = held.add(parent, memory.map(stake::boxed));
+        let previous = held.add(parent, memory.map(pending::boxed));
         let done = command(&self.file);
         match &done {
             Ok(_) => held.release_previous(&previous),
@@ -208,13 +208,13 @@ impl Object {
                 .hint("it was already destroyed or leaked"));
         };
         // Leaked unless the kernel confirms the destroy.
-        let mut stake = Stake::new(&self.file, held);
-        stake.issue_before(self.handle);
+        let mut pending = PendingCommand::new(&self.file, held);
+        pending.issue_before(self.handle);
         let result = self.destroy_confirmed();
         match &result {
             Err(error) if error.outcome_is_unknown() => {}
-            Err(_) => self.held = stake.settled(),
-            Ok(_) => drop(stake.settled()),
+            Err(_) => self.held = pending.settled(),
+            Ok(_) => drop(pending.settled()),
         }
         result
     }
@@ -233,7 +233,7 @@ impl Object {
 
     fn leak(&mut self) {
         if let Some(held) = self.held.take() {
-            drop(Stake::new(&self.file, held));
+            drop(PendingCommand::new(&self.file, held));
         }
     }
 

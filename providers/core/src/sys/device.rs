@@ -29,6 +29,12 @@ const FIXED: CharDevice = CharDevice {
 };
 const FIXED_MINORS: u32 = 32;
 
+/// The major number of miscellaneous devices, of which the connection manager is one.
+const MISC_MAJOR: u32 = 10;
+
+/// The name of the connection manager's device.
+pub(crate) const CM: &str = "rdma_cm";
+
 /// Refuses the number of anything but a verbs device.
 ///
 /// No system call if it is one of the fixed numbers. Otherwise the kernel's table of device numbers
@@ -44,6 +50,36 @@ pub(super) fn check_verbs_device(number: CharDevice) -> Result<()> {
     Err(Error::invalid(Op::OpenDevice, "the file")
         .fact("device_number", number.to_string())
         .fact("expected", "an InfiniBand verbs device"))
+}
+
+/// Refuses the number of anything but the connection manager.
+///
+/// Reads the kernel's table of miscellaneous devices, or looks up the device's name in sysfs:
+/// either is sufficient.
+///
+/// # Errors
+/// [`InvalidInput`](crate::ErrorKind::InvalidInput), with the number.
+pub(crate) fn check_cm_device(number: CharDevice) -> Result<()> {
+    let listed = fs::read_to_string("/proc/misc").is_ok_and(|table| has_minor(&table, number));
+    if listed || is_called(number) {
+        return Ok(());
+    }
+    Err(Error::invalid(Op::OpenDevice, "the file")
+        .fact("device_number", number.to_string())
+        .fact("expected", "the RDMA connection manager"))
+}
+
+/// Whether the table, `/proc/misc`, assigns this number to the connection manager.
+fn has_minor(table: &str, number: CharDevice) -> bool {
+    let mut rows = table.lines().filter_map(|row| row.trim().split_once(' '));
+    number.major == MISC_MAJOR
+        && rows.any(|(minor, name)| minor.parse() == Ok(number.minor) && name.trim() == CM)
+}
+
+fn is_called(number: CharDevice) -> bool {
+    let device = PathBuf::from(format!("/sys/dev/char/{number}"));
+    number.major == MISC_MAJOR
+        && fs::read_link(device).is_ok_and(|path| path.file_name().is_some_and(|name| name == CM))
 }
 
 /// Refuses a verbs device that `driver` does not drive.
@@ -166,6 +202,17 @@ mod tests {
             assert!(!has_range(TABLE, other), "{other}");
         }
         assert!(!has_range("", 244));
+    }
+
+    #[test]
+    fn the_connection_manager_is_known_by_the_table_of_its_kind() {
+        let table = "120 rdma_cm\n125 rdma_cm_not\n  1 psaux\n";
+        let is = |major, minor| has_minor(table, CharDevice { major, minor });
+        assert!(is(10, 120));
+        assert!(!is(10, 125) && !is(10, 1) && !is(231, 120) && !is(10, 12));
+        let null = CharDevice { major: 1, minor: 3 };
+        let error = check_cm_device(null).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::InvalidInput);
     }
 
     #[test]

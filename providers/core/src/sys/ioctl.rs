@@ -235,11 +235,11 @@ mod tests {
     #[test]
     fn a_descriptor_that_nobody_wrote_is_none() -> Result<(), Errno> {
         let slot = Cell::new(None);
-        let asked = Attr::new_fd(7, &slot);
-        let word = encode(&asked, &mut patch_buffer())?;
+        let requested = Attr::new_fd(7, &slot);
+        let word = encode(&requested, &mut patch_buffer())?;
         assert_eq!(word.data, u64::MAX);
         // The kernel reported success and left the attribute as it was.
-        decode(&asked, &word);
+        decode(&requested, &word);
         assert!(slot.take().is_none());
         Ok(())
     }

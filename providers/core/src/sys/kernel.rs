@@ -16,7 +16,7 @@ use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 
 use super::open::{CharDevice, number_of};
-use super::{Command, Mapping, Protection, WriteCommand, device, ioctl, write};
+use super::{CmCommand, Command, Mapping, Protection, WriteCommand, cm, device, ioctl, write};
 use crate::error::{Errno, Result};
 use crate::types::DriverId;
 
@@ -36,7 +36,9 @@ pub unsafe trait Kernel: fmt::Debug + Send + Sync {
     ///
     /// # Safety
     /// 1. `fd` is a descriptor of a device that this kernel [takes calls on](Self::check_device),
-    ///    or an event file that it returned.
+    ///    or an event file that it returned; for [`Call::Cm`] it is a connection manager file that
+    ///    this kernel takes calls on (`/dev/infiniband/rdma_cm`), and no other call goes to such a
+    ///    file.
     /// 2. Neither the call, nor a request in a queue that it maps, makes a device or the kernel
     ///    access memory of this process in a way that violates Rust's rules: memory is registered
     ///    and posted only while it stays allocated, and while no reference exists that the access
@@ -88,6 +90,8 @@ pub enum Call<'a> {
     Ioctl(&'a Command<'a>),
     /// `write(2)` of a legacy command.
     Write(&'a WriteCommand<'a>),
+    /// `write(2)` of a command of the connection manager.
+    Cm(&'a CmCommand<'a>),
     /// `read(2)` of an event.
     Read(&'a [Cell<u8>]),
     /// `mmap(2)` of device or queue memory.
@@ -127,6 +131,7 @@ unsafe impl Kernel for Linux {
         match call {
             Call::Ioctl(command) => ioctl::verbs_ioctl(fd, command).map(|()| Reply::Done),
             Call::Write(command) => write::write_command(fd, command).map(|()| Reply::Done),
+            Call::Cm(command) => cm::write_cm(fd, command).map(|()| Reply::Done),
             Call::Read(buffer) => read(fd, buffer).map(Reply::Read),
             Call::Map {
                 offset,

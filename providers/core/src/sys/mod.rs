@@ -6,6 +6,7 @@
 //! can be inspected.
 
 mod attr;
+mod cm;
 mod descriptor;
 mod device;
 mod fork;
@@ -18,6 +19,7 @@ pub(crate) mod open;
 mod random;
 pub mod recorder;
 mod recvmmsg;
+mod route;
 pub(crate) mod sysfs;
 mod unwind;
 mod wait;
@@ -27,14 +29,16 @@ use std::os::fd::BorrowedFd;
 
 pub use attr::{Attr, Command, Pointer, Uhw, Value, cells};
 pub(crate) use attr::{number, slice_cells};
+pub use cm::CmCommand;
 pub(crate) use descriptor::{NO_DESCRIPTOR, adopt_fd};
-pub(crate) use device::is_driver;
+pub(crate) use device::{CM, check_cm_device, is_driver};
 pub use fork::ForkToken;
 pub use kernel::{Call, Kernel, Linux, Reply};
 pub use map::{Mapping, Protection};
 pub use open::CharDevice;
 pub use random::random_u32;
 pub use recorder::fields::{Place, find as struct_layout, places as struct_places};
+pub use route::source_towards;
 pub(crate) use unwind::catch_panic;
 pub(crate) use wait::wait_readable;
 pub use write::WriteCommand;

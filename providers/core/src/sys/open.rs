@@ -146,7 +146,10 @@ fn refused(path: &Path, errno: Errno) -> Error {
              else load the module (modprobe ib_uverbs)",
         ),
         Errno::ACCESS => error.hint(
-            "the mode of the device node forbids it: see `ls -l /dev/infiniband`, then join its group or `chmod 666` it",
+            "the mode of the device node forbids it: join its group (`ls -l /dev/infiniband`), or open it to \
+             everyone, as root: echo 'KERNEL==\"uverbs*\", MODE=\"0666\"' > \
+             /etc/udev/rules.d/90-rdma.rules && udevadm control --reload && \
+             udevadm trigger -s infiniband_verbs",
         ),
         Errno::PERM => error.hint(
             "a device cgroup forbids it (start the container with --device=/dev/infiniband/uverbs0), \

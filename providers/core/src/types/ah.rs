@@ -13,16 +13,23 @@ pub const MULTICAST_QPN: u32 = 0x00ff_ffff;
 #[doc(alias = "IB_MULTICAST_LID_BASE")]
 pub const MULTICAST_LID_BASE: u16 = 0xc000;
 
-/// Service levels have 4 bits.
-const MAX_SERVICE_LEVEL: u8 = 15;
-
-/// A port has up to 128 LIDs.
-const MAX_PATH_BITS: u8 = 127;
-
 field! {
     /// Flow label, 20 bits: packets with the same label stay in order. Default: 0, "none".
     #[derive(Default)]
     pub struct FlowLabel: u32, 20 bits, "flow label", by new;
+}
+
+field! {
+    /// Service level, 4 bits: which virtual lane InfiniBand packets take; the priority on Ethernet.
+    /// Default: 0.
+    #[derive(Default)]
+    pub struct ServiceLevel: u8, 4 bits, "service level", by new;
+}
+
+field! {
+    /// Low bits of the source LID, 7 bits: a port has up to 128 LIDs. Default: 0. 0 on Ethernet.
+    #[derive(Default)]
+    pub struct PathBits: u8, 7 bits, "source path bits", by new;
 }
 
 impl FlowLabel {
@@ -141,13 +148,13 @@ impl AddressVector {
     /// [`InvalidInput`](crate::ErrorKind::InvalidInput) for a rate without a name;
     /// [`LimitExceeded`](crate::ErrorKind::LimitExceeded) for a number that is too wide.
     pub fn check(&self, op: Op) -> Result<()> {
-        self.static_rate.asked(op, "static_rate")?;
-        for (what, asked, max) in [
-            ("sl", self.sl, MAX_SERVICE_LEVEL),
-            ("src_path_bits", self.src_path_bits, MAX_PATH_BITS),
+        self.static_rate.checked(op, "static_rate")?;
+        for (what, requested, max) in [
+            ("sl", self.sl, ServiceLevel::MAX.raw()),
+            ("src_path_bits", self.src_path_bits, PathBits::MAX.raw()),
         ] {
-            if asked > max {
-                return Err(Error::limit(op, what, asked.into(), max.into()));
+            if requested > max {
+                return Err(Error::limit(op, what, requested.into(), max.into()));
             }
         }
         Ok(())

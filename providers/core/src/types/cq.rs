@@ -280,7 +280,7 @@ pub enum Timestamps {
     WallClock,
 }
 
-asked_flags! {
+request_flags! {
     /// `ibv_create_cq_attr_flags`—options of a new completion queue.
     #[doc(alias = "ibv_create_cq_attr_flags")]
     pub struct CqCreateFlags: u32 {

@@ -5,7 +5,7 @@ use std::fmt;
 /// Defines an enum over kernel numbers that keeps unknown numbers.
 ///
 /// Each variant is `Name = number, "C name", "words";`. Generated: the enum with `Unknown`,
-/// `from_raw`, `raw`, `asked`, `c_name`, `ALL` and `Display`.
+/// `from_raw`, `raw`, `checked`, `c_name`, `ALL` and `Display`.
 macro_rules! open_enum {
     (
         $(#[$meta:meta])*
@@ -48,10 +48,10 @@ macro_rules! open_enum {
             /// # Errors
             /// [`InvalidInput`](crate::ErrorKind::InvalidInput) for an unnamed number: those may be
             /// received, but not sent.
-            pub fn asked(self, op: $crate::Op, what: &'static str) -> $crate::Result<$repr> {
+            pub fn checked(self, op: $crate::Op, what: &'static str) -> $crate::Result<$repr> {
                 match self {
                     Self::Unknown(unrecognized) => {
-                        Err($crate::types::asked::unnamed(op, what, unrecognized.raw().into()))
+                        Err($crate::types::checked::unnamed(op, what, unrecognized.raw().into()))
                     }
                     named => Ok(named.raw()),
                 }
@@ -80,9 +80,9 @@ macro_rules! open_enum {
 /// Defines a flag set over kernel bits that keeps unknown bits: for sets that a kernel reports.
 ///
 /// Each flag is `NAME = bits, "C name";`. Generated: a `bitflags` type with `Default` (empty),
-/// `asked`, and a `Display` of lower-case words separated by commas, `none` when empty, unnamed
-/// bits in hexadecimal at the end. `asked` lets the bits after `ignored` pass, since kernels ignore
-/// them where they do not know them.
+/// `checked`, and a `Display` of lower-case words separated by commas, `none` when empty, unnamed
+/// bits in hexadecimal at the end. `checked` lets the bits after `ignored` pass, since kernels
+/// ignore them where they do not know them.
 macro_rules! open_flags {
     (
         $(#[$meta:meta])*
@@ -105,7 +105,7 @@ macro_rules! open_flags {
 
 /// Defines a flag set that only requests carry: as [`open_flags`], but `all` and `!` are limited to
 /// named bits.
-macro_rules! asked_flags {
+macro_rules! request_flags {
     (
         $(#[$meta:meta])*
         $vis:vis struct $name:ident: $repr:ty {
@@ -133,9 +133,9 @@ macro_rules! flags_in_words {
             /// # Errors
             /// [`InvalidInput`](crate::ErrorKind::InvalidInput), with the unnamed bits: those may
             /// be received, but not sent.
-            pub fn asked(self, op: $crate::Op, what: &'static str) -> $crate::Result<$repr> {
+            pub fn checked(self, op: $crate::Op, what: &'static str) -> $crate::Result<$repr> {
                 let minded = self $( .difference(Self::from_bits_retain($ignored)) )?;
-                $crate::types::asked::asked_flags(op, what, minded)?;
+                $crate::types::checked::checked_flags(op, what, minded)?;
                 Ok(self.bits())
             }
         }
@@ -153,7 +153,7 @@ macro_rules! flags_in_words {
     };
 }
 
-pub(crate) use {asked_flags, flags_in_words, open_flags};
+pub(crate) use {flags_in_words, open_enum, open_flags, request_flags};
 
 /// Writes flag names as words.
 pub(crate) struct Words<'a, 'f> {

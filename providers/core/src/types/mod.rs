@@ -6,7 +6,7 @@
 //! - *Unknown values are kept in replies and never sent in requests.* An enum that the kernel may
 //!   extend has an `Unknown` variant, which never holds a number that has a name; `from_raw` and
 //!   `raw` are total and inverse to each other. Flag sets keep unnamed bits. Code that writes a
-//!   request converts values by `asked`, which rejects unnamed ones.
+//!   request converts values by `checked`, which rejects unnamed ones.
 //! - *Numbers are the kernel's.* Raw values are those of `include/uapi/rdma/*.h`; where libibverbs
 //!   uses other numbers, the type's documentation says so.
 //! - *Names.* `Display` prints short lower-case words. `c_name` returns the name of the libibverbs
@@ -16,7 +16,7 @@
 pub(crate) mod macros;
 
 mod ah;
-pub(crate) mod asked;
+pub(crate) mod checked;
 mod cq;
 mod device;
 mod device_caps;
@@ -33,14 +33,18 @@ mod qp_attr;
 mod qp_transition;
 mod range;
 mod rate;
+mod remote;
 mod srq;
 #[cfg(test)]
 mod tests;
 mod time;
 mod wr;
 
-pub use ah::{AddressVector, FlowLabel, GlobalRoute, MULTICAST_LID_BASE, MULTICAST_QPN};
-pub use asked::Unrecognized;
+pub use ah::{
+    AddressVector, FlowLabel, GlobalRoute, MULTICAST_LID_BASE, MULTICAST_QPN, PathBits,
+    ServiceLevel,
+};
+pub use checked::Unrecognized;
 pub use cq::{CqCreateFlags, Timestamps, WcFlags, WcOpcode, WcStatus, WorkCompletion};
 pub use device::{DeviceAttr, DriverId, FirmwareVersion, NodeType, TransportType};
 pub use device_caps::{
@@ -60,9 +64,10 @@ pub use qp_attr::{AlternatePath, QpAttr, QpInfo};
 pub use qp_transition::{Diagnosis, Requirement, diagnose, is_legal, requirement};
 pub use range::OutOfRange;
 pub use rate::Rate;
+pub use remote::{ParseRemoteError, Remote, RemoteMemory};
 pub use srq::{SrqAttr, SrqAttrMask, SrqModify, SrqType};
 pub use time::{AckTimeout, Psn, RetryCount, RnrRetry, RnrTimer};
 pub use wr::{
-    Address, Destination, Operation, Payload, Placement, RESERVED_WR_IDS, RecvRequest, Remote,
-    SendFlags, SendRequest, Sge, WindowBinding,
+    Address, Destination, Operation, Payload, Placement, RESERVED_WR_IDS, RecvRequest, SendFlags,
+    SendRequest, Sge, WindowBinding,
 };

@@ -63,11 +63,6 @@ macro_rules! key {
 
         impl $name {
             /// From the number in host order.
-            pub const fn new(raw: u32) -> Self {
-                Self(raw)
-            }
-
-            /// From the number in host order.
             pub const fn from_raw(raw: u32) -> Self {
                 Self(raw)
             }
@@ -131,7 +126,7 @@ open_enum! {
     }
 }
 
-asked_flags! {
+request_flags! {
     /// How advice is carried out.
     pub struct MrAdviceFlags: u32 {
         /// Before the call returns.
@@ -139,7 +134,7 @@ asked_flags! {
     }
 }
 
-asked_flags! {
+request_flags! {
     /// `ibv_rereg_mr_flags`—what a re-registration changes.
     #[doc(alias = "ibv_rereg_mr_flags")]
     pub struct ReregFlags: u32 {

@@ -88,7 +88,7 @@ pub struct QpCaps {
     pub max_inline_data: u32,
 }
 
-asked_flags! {
+request_flags! {
     /// `ibv_qp_create_flags`—options of a new queue pair (`enum ib_uverbs_qp_create_flags`).
     #[doc(alias = "ibv_qp_create_flags")]
     pub struct QpCreateFlags: u32 {
@@ -147,7 +147,7 @@ impl std::fmt::Display for SigMode {
     }
 }
 
-asked_flags! {
+request_flags! {
     /// `ibv_qp_attr_mask`—which attributes a modify sets or a query asks for.
     ///
     /// Bits 0 to 20 fit every modify command; `RATE_LIMIT` needs the extended one. Bits 21 to 24

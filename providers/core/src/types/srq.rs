@@ -28,7 +28,7 @@ pub struct SrqAttr {
     pub limit: u32,
 }
 
-asked_flags! {
+request_flags! {
     /// `ibv_srq_attr_mask`—which attributes of a shared receive queue change.
     #[doc(alias = "ibv_srq_attr_mask")]
     pub struct SrqAttrMask: u32 {

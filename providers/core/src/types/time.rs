@@ -62,12 +62,17 @@ field! {
     /// · 2ⁿ; 0 means without limit.
     ///
     /// The device may wait up to four times as long (IBTA volume 1), and many devices enforce a
-    /// minimum of their own. Default: 4 (65.536 µs). Used by RC and XRC queue pairs.
+    /// minimum of their own. Default: 14 (67.1 ms). Used by RC and XRC queue pairs.
     #[doc(alias = "IBV_QP_TIMEOUT")]
     pub struct AckTimeout: u8, 5 bits, "acknowledgement timeout code", by code;
 }
 
 impl AckTimeout {
+    /// 4, 65.536 µs: the default of the `ibverbs` crate. Shorter than the time many switches and
+    /// emulated machines need, so requests that were not lost are sent again, and `retry_count` of
+    /// that fail the queue pair.
+    pub const IBVERBS_CRATE: Self = Self(4);
+
     /// Never retransmit: a lost packet stalls the queue pair without an error. For debugging.
     pub const INFINITE: Self = Self(0);
 
@@ -101,9 +106,10 @@ impl AckTimeout {
 }
 
 impl Default for AckTimeout {
-    /// 4: 65.536 µs.
+    /// 14, 67.1 ms: what `rdma_cm`, `perftest` and the `ibv_*_pingpong` programs use. It is longer
+    /// than a congested network or a busy peer delays an answer.
     fn default() -> Self {
-        Self(4)
+        Self(14)
     }
 }
 
@@ -162,14 +168,14 @@ impl RnrTimer {
             clippy::cast_possible_truncation,
             reason = "capped at u64::MAX just here"
         )]
-        let asked = if micros > u64::MAX as u128 {
+        let requested = if micros > u64::MAX as u128 {
             u64::MAX
         } else {
             micros as u64
         };
         Err(OutOfRange::new(
             "RNR timer in microseconds",
-            asked,
+            requested,
             Self::nanos(0) / 1_000,
         ))
     }

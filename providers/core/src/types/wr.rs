@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use super::{AccessFlags, LocalKey, MULTICAST_QPN, MwType, RemoteKey};
+use super::{AccessFlags, LocalKey, MULTICAST_QPN, MwType, Remote, RemoteKey};
 use crate::error::{PostError, Result};
 use crate::file::UverbsFile;
 use crate::object::Object;
@@ -31,16 +31,7 @@ pub struct Sge {
     pub key: LocalKey,
 }
 
-/// An address in the peer's memory.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub struct Remote {
-    /// An address in the region or window that `key` names.
-    pub address: u64,
-    /// The rkey, as the peer announced it.
-    pub key: RemoteKey,
-}
-
-asked_flags! {
+request_flags! {
     /// `ibv_send_flags`—how a send request is carried out (`enum ibv_send_flags`).
     ///
     /// Queues accept the flags that their device knows; no other bit is written to a ring.
@@ -117,7 +108,7 @@ pub enum Operation<'a> {
     LocalInvalidate(RemoteKey),
 }
 
-asked_flags! {
+request_flags! {
     /// How far a flush pushes data (`enum ib_placement_type`).
     pub struct Placement: u32 {
         /// Visible to everyone who reads the memory.
@@ -168,7 +159,7 @@ impl WindowBinding {
     ///
     /// # Errors
     /// [`PostError::InvalidRequest`] for other rights, and for a type without a name.
-    pub fn asked(&self) -> Result<AccessFlags, PostError> {
+    pub fn checked(&self) -> Result<AccessFlags, PostError> {
         let access = self.access.without_optional();
         match self.kind {
             MwType::Type1 | MwType::Type2 if OF_WINDOWS.contains(access) => Ok(access),
@@ -207,7 +198,7 @@ impl Destination<'_> {
     /// # Errors
     /// [`PostError::InvalidRequest`] for a number that does not fit its field.
     #[inline]
-    pub const fn asked_qp_num(&self) -> Result<u32, PostError> {
+    pub const fn checked_qp_num(&self) -> Result<u32, PostError> {
         if self.qp_num > MULTICAST_QPN {
             return Err(PostError::InvalidRequest);
         }

@@ -103,7 +103,7 @@ impl Config {
                 extra: reply.num_dyn_bfregs,
             },
             null_key: has(MLX5_IB_ALLOC_UCONTEXT_RESP_MASK_DUMP_FILL_MKEY)
-                .then(|| LocalKey::new(reply.dump_fill_mkey)),
+                .then(|| LocalKey::from_raw(reply.dump_fill_mkey)),
             clock: ClockConfig {
                 counter: has(MLX5_IB_ALLOC_UCONTEXT_RESP_MASK_CORE_CLOCK_OFFSET)
                     .then_some(reply.hca_core_clock_offset),

@@ -123,7 +123,7 @@ mod tests {
         let error = SwitchPort::query(&file, 1).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Unsupported, "{error}");
         assert_eq!(
-            kernel.asked(),
+            kernel.take_calls(),
             [2_u32, 1].map(|port| format!("0/+0 +0:in={} +1:out40", native(&port.to_ne_bytes())))
         );
     }

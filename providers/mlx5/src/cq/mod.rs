@@ -62,11 +62,11 @@ pub struct CompletionQueue {
 /// log₂ of the ring's size for `entries`: one more, so that a full queue differs from an empty one.
 fn log_of(op: Op, entries: u32, max: u32) -> Result<u32> {
     if entries == 0 {
-        return Err(Error::invalid(op, "entries").fact("asked", entries));
+        return Err(Error::invalid(op, "entries").fact("requested", entries));
     }
     if entries > max || entries >= MAX_ENTRIES {
         return Err(Error::new(op, ErrorKind::LimitExceeded)
-            .fact("asked", entries)
+            .fact("requested", entries)
             .fact("max_cqe", max.min(MAX_ENTRIES - 1)));
     }
     Ok(entries
@@ -113,9 +113,9 @@ impl CompletionQueue {
         let mut reply = mlx5_ib_create_cq_resp::default();
         let create = cmd::cq::Create {
             vector: init.vector,
-            channel: init.channel,
+            comp_channel: init.comp_channel,
             flags: stamps.flags(),
-            ..cmd::cq::Create::new(ring.entries() - 1, init.cookie)
+            ..cmd::cq::Create::new(ring.entries() - 1, init.user_handle)
         };
         let attrs = by_attribute
             .as_ref()
@@ -291,7 +291,7 @@ impl contract::Cq for CompletionQueue {
         self.object.file().check_process(op)?;
         if !self.fork.is_current() {
             return Err(Error::new(op, ErrorKind::InvalidState)
-                .hint("nobody knows what became of an earlier resize; destroy the queue"));
+                .hint("the outcome of an earlier resize is unknown; destroy the queue"));
         }
         let old = Arc::clone(self.consumer.ring());
         if old.entries() == 1 << log {
@@ -309,7 +309,7 @@ impl contract::Cq for CompletionQueue {
         }
         if entries < waiting {
             return Err(Error::invalid(op, "entries")
-                .fact("asked", entries)
+                .fact("requested", entries)
                 .fact("waiting", waiting));
         }
         let ring = CqRing::new(log, old.entry_size(), old.count(1))

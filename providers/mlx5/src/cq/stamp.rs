@@ -21,12 +21,12 @@ pub(crate) enum Stamps {
 }
 
 impl Stamps {
-    pub(crate) fn new(context: &Context, asked: Timestamps) -> Result<Self> {
+    pub(crate) fn new(context: &Context, requested: Timestamps) -> Result<Self> {
         let op = Op::CreateCompletionQueue;
-        if asked != Timestamps::None && context.device().completion_timestamp_mask == 0 {
+        if requested != Timestamps::None && context.device().completion_timestamp_mask == 0 {
             return Err(Error::new(op, ErrorKind::Unsupported).hint("the device has no clock"));
         }
-        Ok(match asked {
+        Ok(match requested {
             Timestamps::None => Self::None,
             Timestamps::Raw => Self::Raw,
             Timestamps::WallClock if context.config().clock.real_time => Self::RealTime,

@@ -113,7 +113,7 @@ impl Tail {
 }
 
 /// A completed request.
-static SENT: WorkCompletion = WorkCompletion {
+const SENT: WorkCompletion = WorkCompletion {
     wr_id: 0,
     status: WcStatus::Success,
     opcode: WcOpcode::Send,

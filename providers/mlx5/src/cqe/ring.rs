@@ -198,7 +198,7 @@ impl CqRing {
     ) -> usize {
         let owner = self.owner(place);
         self.units
-            .along(place.block, self.shift, slots, |block, slot| {
+            .zip_while(place.block, self.shift, slots, |block, slot| {
                 each(Look::new(block, owner), slot)
             })
     }

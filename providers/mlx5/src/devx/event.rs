@@ -55,7 +55,7 @@ macro_rules! event_types {
             }
 
             /// Its number in a subscription.
-            fn asked(self) -> Result<u16> {
+            fn checked(self) -> Result<u16> {
                 match self {
                     Self::Unknown(other) => Err(Error::invalid(Op::DevxSubscribe, "kinds")
                         .fact("unknown", other.raw())),
@@ -320,7 +320,7 @@ impl EventChannel {
         }
         let numbers: Vec<u16> = kinds
             .iter()
-            .map(|kind| kind.asked())
+            .map(|kind| kind.checked())
             .collect::<Result<_>>()?;
         let number = eventfd.map(|fd| fd.as_raw_fd().cast_unsigned());
         let handle = object.map(|object| object.handle());
@@ -472,14 +472,14 @@ mod tests {
         for raw in (0..=0x200).chain([u16::MAX]) {
             let kind = EventType::from_raw(raw);
             let done = events.subscribe(None, &[EventType::PortChange, kind], 1);
-            let asked = kernel.asked();
+            let requested = kernel.take_calls();
             if matches!(kind, EventType::Unknown(_)) {
                 let error = done.unwrap_err();
                 assert_eq!(error.kind(), ErrorKind::InvalidInput, "{error}");
-                assert_eq!(asked, [""; 0], "{raw:#x}");
+                assert_eq!(requested, [""; 0], "{raw:#x}");
             } else {
                 done.unwrap();
-                assert_eq!(asked.len(), 1, "{raw:#x}");
+                assert_eq!(requested.len(), 1, "{raw:#x}");
             }
         }
     }

@@ -305,7 +305,7 @@ mod tests {
         let foreign = Devx::new(&other);
         let (events, replies) = (foreign.event_channel(false), foreign.query_replies());
         let (events, replies) = (events.unwrap(), replies.unwrap());
-        kernel.asked();
+        kernel.take_calls();
         let file = File::open("/dev/null").unwrap();
         let kinds = [EventType::Completion];
         for refused in [
@@ -323,7 +323,7 @@ mod tests {
             assert_eq!(error.kind(), ErrorKind::InvalidInput, "{error}");
             assert!(error.to_string().contains("another context"), "{error}");
         }
-        assert_eq!(kernel.asked(), [""; 0]);
+        assert_eq!(kernel.take_calls(), [""; 0]);
     }
 
     #[test]

@@ -115,7 +115,7 @@ impl Devx {
 
     fn register_kept(&self, init: &UmemInit<'_>, keep: impl Any + Send + Sync) -> Result<Umem> {
         let op = Op::DevxRegisterMemory;
-        let access = init.access.asked(op, "access")?;
+        let access = init.access.checked(op, "access")?;
         let (start, length, fd) = match init.memory {
             UmemMemory::Process { address, length } => (address, length, None),
             UmemMemory::Dmabuf { fd, offset, length } => (offset, length, Some(fd)),
@@ -216,17 +216,17 @@ mod tests {
         for at in 0..32 {
             let access = AccessFlags::LOCAL_WRITE | AccessFlags::from_bits_retain(1 << at);
             let made = devx.register_pages(&pages, access);
-            let asked = kernel.asked();
+            let requested = kernel.take_calls();
             if matches!(at, 0..=9 | 20..=29) {
                 made.unwrap();
-                assert_eq!(asked.len(), 1, "bit {at}");
+                assert_eq!(requested.len(), 1, "bit {at}");
             } else {
                 let error = made.unwrap_err();
                 assert_eq!(error.kind(), ErrorKind::InvalidInput, "{error}");
-                assert_eq!(asked, [""; 0], "bit {at}");
+                assert_eq!(requested, [""; 0], "bit {at}");
             }
             // The end of those that were registered.
-            kernel.asked();
+            kernel.take_calls();
         }
     }
 
@@ -256,15 +256,15 @@ mod tests {
         for init in [&foreign, &memory(Some(1 << 12))] {
             devx.register_kept(init, ()).unwrap_err();
         }
-        assert_eq!(kernel.asked().len(), 2);
+        assert_eq!(kernel.take_calls().len(), 2);
         kernel.accept();
         drop(devx.register_kept(&memory(None), ()).unwrap());
         kernel.refuse("", Errno::PROTONOSUPPORT);
-        kernel.asked();
+        kernel.take_calls();
         devx.register_kept(&memory(None), ()).unwrap_err();
         devx.register_kept(&memory(None), ()).unwrap_err();
         assert_eq!(
-            kernel.asked().len(),
+            kernel.take_calls().len(),
             1,
             "what is not there is asked for once"
         );

@@ -105,7 +105,7 @@ mod tests {
         let found = path(&file).unwrap();
         let folder = "/sys/devices/pci0000:00/0000:00:05.0";
         assert_eq!(found, PathBuf::from(folder));
-        assert_eq!(kernel.asked(), ["0/+1 +0:out4096"]);
+        assert_eq!(kernel.take_calls(), ["0/+1 +0:out4096"]);
         kernel.refuse("0/+1", Errno::NODEV);
         let error = path(&file).unwrap_err();
         assert_eq!(error.errno(), Some(Errno::NODEV), "{error}");

@@ -103,7 +103,7 @@ impl DeviceMemory {
             return Err(Error::new(op, ErrorKind::Unsupported).hint("the device has no memory"));
         }
         if length == 0 {
-            return Err(Error::invalid(op, "length").fact("asked", length));
+            return Err(Error::invalid(op, "length").fact("requested", length));
         }
         if length > most {
             return Err(Error::limit(op, "length", length, most));
@@ -180,7 +180,7 @@ impl DeviceMemory {
             _ => Err(Error::invalid(op, "range")
                 .fact("offset", offset)
                 .fact("bytes", length)
-                .fact("of", self.length)),
+                .fact("allocated", self.length)),
         }
     }
 

@@ -91,7 +91,7 @@ impl Var {
             } else {
                 file.ioctl_only(op, alloc)
             };
-            done.map_err(|error| error.fact("for", format!("{kind:?}")))?;
+            done.map_err(|error| error.fact("kind", format!("{kind:?}")))?;
         }
         let handle = new_object_handle(op, &handle)?;
         Ok(Self {
@@ -194,7 +194,7 @@ mod tests {
         drop(user);
         page.free().unwrap();
         assert_eq!(
-            kernel.asked(),
+            kernel.take_calls(),
             [
                 "+6/+0 +0:new +1:out8 +2:out4 +3:out4",
                 "map 0x40000 8192",
@@ -210,7 +210,7 @@ mod tests {
         let error = Var::alloc(&file, VarKind::Packets).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Unsupported, "{error}");
         assert_eq!(
-            kernel.asked(),
+            kernel.take_calls(),
             ["+6/+0 +0:new +4:const=0x1 +1:out8 +2:out4 +3:out4"]
         );
         kernel.accept();

@@ -361,7 +361,7 @@ impl Srq {
         if wr_id != NOBODYS {
             self.list.push(index);
         }
-        self.ring.ring().unwrap();
+        self.ring.submit().unwrap();
         barrier::to_device();
         true
     }

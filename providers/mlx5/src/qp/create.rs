@@ -344,6 +344,6 @@ fn request<'a>(plan: &Plan, parent: Parent<'_>, init: &QpInit<'_>) -> cmd::qp::C
         srq: init.srq.map(|srq| srq.object.handle()),
         flags: init.flags,
         signal: init.signal,
-        ..cmd::qp::Create::new(init.kind, parent.handle(), init.cookie, caps)
+        ..cmd::qp::Create::new(init.kind, parent.handle(), init.user_handle, caps)
     }
 }

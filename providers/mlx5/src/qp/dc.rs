@@ -33,11 +33,11 @@ impl QueuePair {
         if let Some(streams) = streams
             && streams.log_concurrent > most
         {
-            let asked = streams.log_concurrent.into();
+            let requested = streams.log_concurrent.into();
             return Err(Error::limit(
                 Op::CreateQueuePair,
                 "log_streams",
-                asked,
+                requested,
                 most.into(),
             ));
         }

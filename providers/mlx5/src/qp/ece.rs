@@ -42,7 +42,7 @@ impl Establishment {
     }
 
     /// The options that it offers, or that were agreed on.
-    pub(super) fn told(&self) -> Result<Ece> {
+    pub(super) fn options(&self) -> Result<Ece> {
         self.check_supported(Op::QueryEce)?;
         Ok(Ece {
             vendor_id: Ece::MELLANOX,
@@ -66,7 +66,7 @@ impl Establishment {
     }
 
     /// Stores the peer's options for the next modify.
-    pub(super) fn wish(&mut self, ece: &Ece) -> Result<()> {
+    pub(super) fn set_peer(&mut self, ece: &Ece) -> Result<()> {
         self.check(ece)?;
         self.wanted = ece.options;
         // Nothing is agreed on before the device has confirmed it.
@@ -75,7 +75,7 @@ impl Establishment {
     }
 
     /// The options that a modify requests.
-    pub(super) fn asked(&self) -> u32 {
+    pub(super) fn requested(&self) -> u32 {
         self.wanted
     }
 
@@ -130,25 +130,31 @@ mod tests {
     #[test]
     fn what_the_peer_has_is_asked_for_once() {
         let mut ece = Establishment::new(true, 0x1000_0007);
-        assert_eq!(ece.told().unwrap().options, 0x1000_0007);
-        assert_eq!(ece.asked(), 0);
-        ece.wish(&PEER).unwrap();
-        assert_eq!((ece.asked(), ece.told().unwrap().options), (0x1000_0005, 0));
+        assert_eq!(ece.options().unwrap().options, 0x1000_0007);
+        assert_eq!(ece.requested(), 0);
+        ece.set_peer(&PEER).unwrap();
+        assert_eq!(
+            (ece.requested(), ece.options().unwrap().options),
+            (0x1000_0005, 0)
+        );
         ece.answered(&reply(16, 0x1000_0004));
-        assert_eq!((ece.asked(), ece.told().unwrap().options), (0, 0x1000_0004));
+        assert_eq!(
+            (ece.requested(), ece.options().unwrap().options),
+            (0, 0x1000_0004)
+        );
         // A later modify requests nothing, and its reply has no meaning.
         ece.answered(&reply(16, 0));
-        assert_eq!(ece.told().unwrap().options, 0x1000_0004);
+        assert_eq!(ece.options().unwrap().options, 0x1000_0004);
         ece.restart();
-        assert_eq!(ece.told().unwrap().options, 0x1000_0007);
+        assert_eq!(ece.options().unwrap().options, 0x1000_0007);
     }
 
     #[test]
     fn an_answer_without_options_agrees_to_none() {
         let mut ece = Establishment::new(true, 7);
-        ece.wish(&PEER).unwrap();
+        ece.set_peer(&PEER).unwrap();
         ece.answered(&reply(8, 0x1000_0005));
-        assert_eq!(ece.told().unwrap().options, 0);
+        assert_eq!(ece.options().unwrap().options, 0);
     }
 
     #[test]
@@ -156,23 +162,32 @@ mod tests {
         let mut ece = Establishment::new(true, 7);
         let none = Ece::default();
         let kind = |error: Error| error.kind();
-        assert_eq!(ece.wish(&none).map_err(kind), Err(ErrorKind::Unsupported));
+        assert_eq!(
+            ece.set_peer(&none).map_err(kind),
+            Err(ErrorKind::Unsupported)
+        );
         for (vendor_id, comp_mask) in [(0x8086, 0), (Ece::MELLANOX, 1)] {
             let other = Ece {
                 vendor_id,
                 comp_mask,
                 ..PEER
             };
-            assert_eq!(ece.wish(&other).map_err(kind), Err(ErrorKind::InvalidInput));
+            assert_eq!(
+                ece.set_peer(&other).map_err(kind),
+                Err(ErrorKind::InvalidInput)
+            );
         }
-        assert_eq!((ece.asked(), ece.told().unwrap().options), (0, 7));
+        assert_eq!((ece.requested(), ece.options().unwrap().options), (0, 7));
     }
 
     #[test]
     fn a_device_without_options_says_so() {
         let mut ece = Establishment::new(false, 0);
         assert_eq!(at_create(false), 0);
-        assert_eq!(ece.told().unwrap_err().kind(), ErrorKind::Unsupported);
-        assert_eq!(ece.wish(&PEER).unwrap_err().kind(), ErrorKind::Unsupported);
+        assert_eq!(ece.options().unwrap_err().kind(), ErrorKind::Unsupported);
+        assert_eq!(
+            ece.set_peer(&PEER).unwrap_err().kind(),
+            ErrorKind::Unsupported
+        );
     }
 }

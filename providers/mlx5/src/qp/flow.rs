@@ -187,16 +187,21 @@ fn header<T>(kind: u32) -> ib_uverbs_flow_spec_hdr {
 impl FlowSpec {
     /// Checks that its numbers fit their fields.
     fn check(&self) -> Result<()> {
-        let (what, asked, max) = match self {
+        let (what, requested, max) = match self {
             Self::Ipv6(value, mask) => {
-                let asked = value.flow_label.max(mask.flow_label);
-                ("flow label", asked, 0xf_ffff)
+                let requested = value.flow_label.max(mask.flow_label);
+                ("flow label", requested, 0xf_ffff)
             }
             Self::Tag(number) => ("tag", *number, 0xff_ffff),
             _ => return Ok(()),
         };
-        if asked > max {
-            return Err(Error::limit(Op::CreateFlow, what, asked.into(), max.into()));
+        if requested > max {
+            return Err(Error::limit(
+                Op::CreateFlow,
+                what,
+                requested.into(),
+                max.into(),
+            ));
         }
         Ok(())
     }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use uverbs_core::hw::{BlockRing, Kept, Pages, Part, Record, UnitRing};
+use uverbs_core::hw::{BlockRing, KeepMapped, Pages, Part, Record, UnitRing};
 use uverbs_core::{Error, ErrorKind, Op, Result};
 
 use super::plan::Plan;
@@ -17,7 +17,7 @@ pub(super) struct Memory {
     pub(super) send: Option<BlockRing>,
     pub(super) recv: Option<UnitRing>,
     /// What the device may use until the queue pair is destroyed.
-    pub(super) kept: Vec<Kept>,
+    pub(super) kept: Vec<KeepMapped>,
     pub(super) record: Arc<Record>,
 }
 
@@ -31,7 +31,7 @@ impl Memory {
             }
             let pages = Pages::for_device(bytes as usize).map_err(|errno| Error::os(op, errno))?;
             let part = Part::from(pages);
-            kept.push(part.kept());
+            kept.push(part.keep_mapped());
             Ok(Some(part))
         };
         let address = |part: Option<&Part>| part.map_or(0, Part::address);

@@ -151,7 +151,7 @@ impl QueuePair {
     /// Posts such requests.
     #[inline(never)]
     fn post_others(&mut self, requests: &[SendRequest<'_>]) -> Result<(), (usize, PostError)> {
-        let ring = |queue: &mut Self| queue.send_ring()?.ring();
+        let ring = |queue: &mut Self| queue.send_ring()?.submit();
         // A batch that was forgotten instead of dropped must not be submitted with this one.
         contract::Qp::abort_send(self);
         for (posted, request) in requests.iter().enumerate() {
@@ -192,8 +192,8 @@ impl QueuePair {
 
     #[cold]
     #[inline(never)]
-    fn ring_scattered(&mut self) -> Result<(), PostError> {
-        self.scattered_ring()?.ring()
+    fn submit_scattered(&mut self) -> Result<(), PostError> {
+        self.scattered_ring()?.submit()
     }
 }
 
@@ -215,7 +215,7 @@ impl contract::Qp for QueuePair {
     }
 
     fn ece(&self) -> Result<Ece> {
-        self.ece.told()
+        self.ece.options()
     }
 
     fn check_ece(&self, ece: &Ece) -> Result<()> {
@@ -223,7 +223,7 @@ impl contract::Qp for QueuePair {
     }
 
     fn set_ece(&mut self, ece: &Ece) -> Result<()> {
-        self.ece.wish(ece)
+        self.ece.set_peer(ece)
     }
 
     #[expect(unsafe_code, reason = "passes its obligations on")]
@@ -240,8 +240,8 @@ impl contract::Qp for QueuePair {
 
     #[expect(clippy::inline_always, reason = "a part of posting")]
     #[inline(always)]
-    fn ring_send(&mut self) -> Result<(), PostError> {
-        self.send_ring()?.ring()
+    fn submit_send(&mut self) -> Result<(), PostError> {
+        self.send_ring()?.submit()
     }
 
     #[inline]
@@ -295,10 +295,10 @@ impl contract::Qp for QueuePair {
 
     #[expect(clippy::inline_always, reason = "a part of posting")]
     #[inline(always)]
-    fn ring_recv(&mut self) -> Result<(), PostError> {
+    fn submit_recv(&mut self) -> Result<(), PostError> {
         match &mut self.recv {
-            Some(ring) => ring.ring(),
-            None => self.ring_scattered(),
+            Some(ring) => ring.submit(),
+            None => self.submit_scattered(),
         }
     }
 

@@ -82,7 +82,7 @@ pub(super) struct Plan {
 /// Checks the device's announced limits, which are lower than what its queues have room for.
 fn check_announced(op: Op, device: &DeviceAttr, init: &QpInit<'_>) -> Result<()> {
     let caps = &init.caps;
-    let at_most = |what, asked: u32, max: u32| Error::at_most(op, what, asked, max);
+    let at_most = |what, requested: u32, max: u32| Error::at_most(op, what, requested, max);
     at_most("max_send_wr", caps.max_send_wr, device.max_qp_wr)?;
     at_most("max_send_sge", caps.max_send_sge, device.max_sge)?;
     if init.srq.is_none() {
@@ -134,11 +134,11 @@ impl Plan {
     }
 
     /// The sizes that are reported to the user.
-    pub(super) fn caps(&self, asked: &QpCaps) -> QpCaps {
+    pub(super) fn caps(&self, requested: &QpCaps) -> QpCaps {
         QpCaps {
             max_send_wr: self.send.max_post,
             max_recv_wr: self.recv.count,
-            max_send_sge: asked.max_send_sge,
+            max_send_sge: requested.max_send_sge,
             max_recv_sge: self.recv.max_sge,
             max_inline_data: self.send.max_inline,
         }

@@ -172,7 +172,7 @@ impl QueuePair {
         let route = wqe::datagram(to.address.vector(), to.access_key, to.number);
         if u32::from(to.stream) >= self.streams {
             return Err(PostError::NoSuchStream {
-                asked: to.stream.into(),
+                requested: to.stream.into(),
                 streams: self.streams,
             });
         }

@@ -36,17 +36,17 @@ impl QueuePair {
     /// so is any transition out of RESET: the device would carry out the requests in the rings
     /// again.
     fn start_over(&mut self, attr: &QpAttr) -> Result<()> {
-        let was = self.base.adrift;
+        let was = self.base.reset_unconfirmed;
         self.drift();
         if let Err(error) = self.tell(attr) {
             // For a raw packet queue pair the kernel resets one queue after the other.
             if !error.outcome_is_unknown() && self.base.kind != QpType::RawPacket {
-                self.base.adrift = was;
+                self.base.reset_unconfirmed = was;
                 self.set_ready();
             }
             return Err(error);
         }
-        self.base.adrift = false;
+        self.base.reset_unconfirmed = false;
         self.entered(QpState::Reset);
         Ok(())
     }
@@ -58,7 +58,7 @@ impl QueuePair {
         let handle = self.base.object.handle();
         // A target is created when it becomes ready to receive: its number is in the reply.
         let target = self.role == Role::Target;
-        let ece_options = self.ece.asked();
+        let ece_options = self.ece.requested();
         if target || ece_options != 0 || attr.mask().needs_extended() {
             let request = mlx5_ib_modify_qp {
                 ece_options,
@@ -102,7 +102,7 @@ impl QueuePair {
     fn check(&self, attr: &QpAttr) -> Result<()> {
         let op = Op::ModifyQueuePair;
         cmd::qp::check(attr)?;
-        if self.base.adrift && attr.state != Some(QpState::Reset) {
+        if self.base.reset_unconfirmed && attr.state != Some(QpState::Reset) {
             return Err(Error::new(op, ErrorKind::InvalidState)
                 .fact("state", "unknown: a reset failed")
                 .hint("reset or destroy the queue pair"));
@@ -113,10 +113,10 @@ impl QueuePair {
             return Err(Error::new(op, ErrorKind::InvalidInput)
                 .fact("from", from.to_string())
                 .fact("to", to.to_string())
-                .fact("because", diagnosis.to_string()));
+                .fact("reason", diagnosis.to_string()));
         }
-        let asked = attr.max_rd_atomic.unwrap_or(0);
-        Error::at_most(op, "max_rd_atomic", asked, self.base.max_rd_atomic)
+        let requested = attr.max_rd_atomic.unwrap_or(0);
+        Error::at_most(op, "max_rd_atomic", requested, self.base.max_rd_atomic)
     }
 
     /// Records that the kernel moved the queue pair to `state`.
@@ -131,13 +131,13 @@ impl QueuePair {
 
     /// Records that the device may have started over.
     fn drift(&mut self) {
-        self.base.adrift = true;
+        self.base.reset_unconfirmed = true;
         self.set_ready();
     }
 
     /// Accepts requests in the states that allow them.
     fn set_ready(&mut self) {
-        let (state, adrift) = (self.base.state, self.base.adrift);
+        let (state, reset_unconfirmed) = (self.base.state, self.base.reset_unconfirmed);
         let sends = matches!(
             state,
             QpState::ReadyToSend
@@ -146,11 +146,11 @@ impl QueuePair {
                 | QpState::Error
         );
         if let Some(send) = &mut self.send {
-            send.set_ready(sends && !adrift);
+            send.set_ready(sends && !reset_unconfirmed);
         }
         let raw = self.base.kind == QpType::RawPacket;
         if let Some(recv) = self.any_receive_ring() {
-            recv.set_ready(state != QpState::Reset && !adrift);
+            recv.set_ready(state != QpState::Reset && !reset_unconfirmed);
             if raw {
                 // Its receive queue runs from INIT on, but nothing may be received before RTR.
                 recv.hold(matches!(state, QpState::Reset | QpState::Init));

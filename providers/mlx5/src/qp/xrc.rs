@@ -84,14 +84,19 @@ impl XrcDomain {
     /// # Errors
     /// EINVAL: it does not exist.
     #[doc(alias = "ibv_open_qp")]
-    pub fn open_target(&self, context: &Context, number: u32, cookie: u64) -> Result<QueuePair> {
+    pub fn open_target(
+        &self,
+        context: &Context,
+        number: u32,
+        user_handle: u64,
+    ) -> Result<QueuePair> {
         let file = context.file();
         file.check_process(Op::OpenQueuePair)?;
         let request = cmd::qp::Open {
             xrcd: self.object.handle(),
             qp_num: number,
             qp_type: QpType::XrcTarget,
-            user_handle: cookie,
+            user_handle,
         };
         let opened = cmd::qp::open(file, &request, &Uhw::NONE)?;
         let parents = [Arc::clone(&self.object)];

@@ -21,8 +21,8 @@ pub(crate) use scattered::ScatteredRing;
 const RECEIVE_RECORD: usize = 0;
 
 /// The longest buffer: one bit less than its length field has.
-const MAX_MESSAGE: u64 = MAX_PIECE as u64;
-const MAX_PIECE: u32 = (1 << 31) - 1;
+const MAX_MESSAGE: u64 = MAX_SGE_LENGTH as u64;
+const MAX_SGE_LENGTH: u32 = (1 << 31) - 1;
 
 /// log₂ of the bytes of a unit.
 const UNIT_SHIFT: u32 = 4;
@@ -39,7 +39,7 @@ pub(crate) struct ReceiveRing {
     /// Requests put (free-running counter).
     end: u32,
     /// Requests submitted.
-    rung: u32,
+    submitted: u32,
     /// Requests completed, when last checked.
     tail: u32,
     /// The number of requests that can be outstanding; 0 while the queue accepts none.
@@ -70,7 +70,7 @@ impl ReceiveRing {
             shift: parts.sizes.shift.saturating_sub(UNIT_SHIFT),
             max_sge: parts.sizes.max_sge,
             end: 0,
-            rung: 0,
+            submitted: 0,
             tail: 0,
             room: 0,
             held: false,
@@ -97,7 +97,7 @@ impl ReceiveRing {
     /// Starts over after the queue was reset.
     pub(crate) fn reset(&mut self) {
         self.end = 0;
-        self.rung = 0;
+        self.submitted = 0;
         self.tail = 0;
         self.record.store(RECEIVE_RECORD, 0);
     }
@@ -133,14 +133,14 @@ impl ReceiveRing {
         if self.is_full() {
             return self.put_apart(*request);
         }
-        let [piece] = request.scatter else {
+        let [sge] = request.scatter else {
             return self.put_apart(*request);
         };
-        if !is_usual(piece, self.max_sge) {
+        if !is_usual(sge, self.max_sge) {
             return self.put_apart(*request);
         }
         let index = self.end & self.mask;
-        put_piece(&self.ring, index << self.shift, self.max_sge, piece);
+        put_sge(&self.ring, index << self.shift, self.max_sge, sge);
         self.note(index, request.wr_id);
         Ok(())
     }
@@ -152,7 +152,7 @@ impl ReceiveRing {
             self.make_room()?;
         }
         let index = self.end & self.mask;
-        put_any_pieces(
+        put_any_sges(
             &self.ring,
             index << self.shift,
             self.max_sge,
@@ -192,8 +192,8 @@ impl ReceiveRing {
     }
 
     #[inline]
-    pub(crate) fn ring(&mut self) -> Result<(), PostError> {
-        if self.end == self.rung {
+    pub(crate) fn submit(&mut self) -> Result<(), PostError> {
+        if self.end == self.submitted {
             return Ok(());
         }
         if !self.fork.is_current() {
@@ -209,11 +209,11 @@ impl ReceiveRing {
     fn hand_over(&mut self) {
         #[cfg(feature = "rings")]
         if let Some(queue) = &self.watched {
-            let put = 0..self.end.wrapping_sub(self.rung);
-            let indexes = put.map(|at| self.rung.wrapping_add(at) & self.mask);
+            let put = 0..self.end.wrapping_sub(self.submitted);
+            let indexes = put.map(|at| self.submitted.wrapping_add(at) & self.mask);
             crate::rings::receives(queue, &self.ring, self.shift, false, indexes);
         }
-        self.rung = self.end;
+        self.submitted = self.end;
         if !self.held {
             self.show();
         }
@@ -245,33 +245,33 @@ impl ReceiveRing {
     /// Submits what was put before the request that was refused.
     #[cold]
     fn stop(&mut self, posted: usize, error: PostError) -> Result<(), (usize, PostError)> {
-        self.ring().map_err(|error| (0, error))?;
+        self.submit().map_err(|error| (0, error))?;
         Err((posted, error))
     }
 
     #[inline]
     fn show(&self) {
         barrier::to_device();
-        self.record.store(RECEIVE_RECORD, self.rung & 0xffff);
+        self.record.store(RECEIVE_RECORD, self.submitted & 0xffff);
     }
 
     #[inline]
     pub(crate) fn abort(&mut self) {
-        self.end = self.rung;
+        self.end = self.submitted;
     }
 }
 
 /// Whether a single scatter/gather entry is valid in a request with up to `max_sge` entries.
 #[inline]
-fn is_usual(piece: &Sge, max_sge: u32) -> bool {
-    max_sge != 0 && (1..=MAX_PIECE).contains(&piece.length)
+fn is_usual(sge: &Sge, max_sge: u32) -> bool {
+    max_sge != 0 && (1..=MAX_SGE_LENGTH).contains(&sge.length)
 }
 
 /// Writes a usual scatter/gather entry at unit `at`, followed by the end mark where there could be
 /// more.
 #[inline]
-fn put_piece(ring: &UnitRing, at: u32, max_sge: u32, piece: &Sge) {
-    ring.put(at, wqe::data(piece));
+fn put_sge(ring: &UnitRing, at: u32, max_sge: u32, sge: &Sge) {
+    ring.put(at, wqe::data(sge));
     if max_sge != 1 {
         ring.put(at.wrapping_add(1), wqe::END);
     }
@@ -281,32 +281,27 @@ fn put_piece(ring: &UnitRing, at: u32, max_sge: u32, piece: &Sge) {
 /// in order up to `max_sge` or an end mark.
 #[expect(clippy::inline_always, reason = "a part of posting")]
 #[inline(always)]
-pub(crate) fn put_pieces(
+pub(crate) fn put_sges(
     ring: &UnitRing,
     at: u32,
     max_sge: u32,
-    pieces: &[Sge],
+    sges: &[Sge],
 ) -> Result<(), PostError> {
     // Most requests have one scatter/gather entry.
-    if let [piece] = pieces
-        && is_usual(piece, max_sge)
+    if let [sge] = sges
+        && is_usual(sge, max_sge)
     {
-        put_piece(ring, at, max_sge, piece);
+        put_sge(ring, at, max_sge, sge);
         return Ok(());
     }
-    put_any_pieces(ring, at, max_sge, pieces)
+    put_any_sges(ring, at, max_sge, sges)
 }
 
 #[inline(never)]
-fn put_any_pieces(
-    ring: &UnitRing,
-    mut at: u32,
-    max_sge: u32,
-    pieces: &[Sge],
-) -> Result<(), PostError> {
-    if pieces.len() > max_sge as usize {
+fn put_any_sges(ring: &UnitRing, mut at: u32, max_sge: u32, sges: &[Sge]) -> Result<(), PostError> {
+    if sges.len() > max_sge as usize {
         return Err(PostError::TooManySges {
-            asked: u32::try_from(pieces.len()).unwrap_or(u32::MAX),
+            requested: u32::try_from(sges.len()).unwrap_or(u32::MAX),
             max: max_sge,
         });
     }
@@ -316,10 +311,10 @@ fn put_any_pieces(
         ring.put(at, unit);
         at = at.wrapping_add(1);
     };
-    for piece in pieces {
-        if piece.length != 0 {
-            total += u64::from(piece.length);
-            put(wqe::data(piece));
+    for sge in sges {
+        if sge.length != 0 {
+            total += u64::from(sge.length);
+            put(wqe::data(sge));
         }
     }
     if at != end {
@@ -327,7 +322,7 @@ fn put_any_pieces(
     }
     if total > MAX_MESSAGE {
         return Err(PostError::MessageTooLong {
-            asked: total,
+            requested: total,
             max: MAX_MESSAGE,
         });
     }

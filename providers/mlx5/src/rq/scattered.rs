@@ -31,21 +31,23 @@ impl ScatteredRing {
         Ok(())
     }
 
-    pub(crate) fn ring(&mut self) -> Result<(), PostError> {
+    pub(crate) fn submit(&mut self) -> Result<(), PostError> {
         // Before the device may complete them.
         self.tell(self.ring.end);
-        self.ring.ring().inspect_err(|_| self.tell(self.ring.rung))
+        self.ring
+            .submit()
+            .inspect_err(|_| self.tell(self.ring.submitted))
     }
 
     pub(crate) fn post(&mut self, requests: &[RecvRequest<'_>]) -> Result<(), (usize, PostError)> {
         self.ring.abort();
         for (posted, request) in requests.iter().enumerate() {
             if let Err(error) = self.put(request) {
-                self.ring().map_err(|error| (0, error))?;
+                self.submit().map_err(|error| (0, error))?;
                 return Err((posted, error));
             }
         }
-        self.ring().map_err(|error| (0, error))
+        self.submit().map_err(|error| (0, error))
     }
 
     fn tell(&self, posted: u32) {

@@ -75,7 +75,7 @@ proptest! {
         script in prop::collection::vec((prop::collection::vec(0..3_u32, 0..9), 0..4_u8), 1..120),
     ) {
         let mut queue = queue(max_wr, max_sge);
-        let (mut put, mut rung, mut done) = (0_u32, 0_u32, 0_u32);
+        let (mut put, mut submitted, mut done) = (0_u32, 0_u32, 0_u32);
         for (lengths, then) in script {
             let scatter: Vec<Sge> = lengths
                 .iter()
@@ -97,8 +97,8 @@ proptest! {
                 prop_assert_eq!(result, Ok(()));
                 let mut expected: Vec<(u32, u32, u64)> = scatter
                     .iter()
-                    .filter(|piece| piece.length != 0)
-                    .map(|piece| (piece.length, piece.key.raw(), piece.address))
+                    .filter(|sge| sge.length != 0)
+                    .map(|sge| (sge.length, sge.key.raw(), sge.address))
                     .collect();
                 if expected.len() < queue.sizes.max_sge as usize {
                     expected.push((0, 0x100, 0));
@@ -110,14 +110,14 @@ proptest! {
             match then {
                 0 => {
                     queue.ring.abort();
-                    put = rung;
+                    put = submitted;
                 }
                 1 => {
-                    queue.ring.ring().unwrap();
-                    rung = put;
-                    prop_assert_eq!((queue.record.load(0), queue.record.load(1)), (rung & 0xffff, 0));
+                    queue.ring.submit().unwrap();
+                    submitted = put;
+                    prop_assert_eq!((queue.record.load(0), queue.record.load(1)), (submitted & 0xffff, 0));
                 }
-                2 if done < rung => {
+                2 if done < submitted => {
                     prop_assert_eq!(queue.tracker.received(0, 0), Request::Of(u64::from(done) | 1 << 63));
                     done += 1;
                 }
@@ -137,7 +137,7 @@ fn held_requests_are_shown_later() {
         scatter: &[],
     };
     queue.ring.put(&request).unwrap();
-    queue.ring.ring().unwrap();
+    queue.ring.submit().unwrap();
     assert_eq!(queue.record.load(0), 0);
     queue.ring.hold(false);
     assert_eq!(queue.record.load(0), 1);

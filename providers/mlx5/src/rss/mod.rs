@@ -6,7 +6,7 @@ pub mod work_queue;
 use std::sync::Arc;
 
 use bitflags::bitflags;
-use uverbs_core::contract::asked_flags;
+use uverbs_core::contract::checked_flags;
 use uverbs_core::sys::{Uhw, cells};
 use uverbs_core::types::{QpCaps, QpType};
 use uverbs_core::{Error, ErrorKind, Object, Op, Result, cmd};
@@ -100,7 +100,7 @@ impl SpreadingQueuePair {
         pd: &ProtectionDomain,
         table: &IndirectionTable,
         hash: &Hash,
-        cookie: u64,
+        user_handle: u64,
     ) -> Result<Self> {
         let op = Op::CreateQueuePair;
         let fields = fields(op, context.caps(), hash.fields)?;
@@ -111,7 +111,7 @@ impl SpreadingQueuePair {
             ..cmd::qp::Create::new(
                 QpType::RawPacket,
                 cmd::qp::Parent::Pd(pd.object().handle()),
-                cookie,
+                user_handle,
                 QpCaps::default(),
             )
         };
@@ -144,14 +144,14 @@ impl SpreadingQueuePair {
 }
 
 /// The fields of a request, if the device can hash them.
-fn fields(op: Op, caps: &Caps, asked: HashFields) -> Result<u64> {
-    let fields = asked_flags(op, "hash_fields", asked)?;
+fn fields(op: Op, caps: &Caps, requested: HashFields) -> Result<u64> {
+    let fields = checked_flags(op, "hash_fields", requested)?;
     let lacking = fields & !caps.rss_fields;
     if caps.rss_functions & TOEPLITZ == 0 || lacking != 0 {
         return Err(Error::new(op, ErrorKind::Unsupported).fact("hash_fields", lacking));
     }
     for (one, other) in EXCLUDE_EACH_OTHER {
-        if asked.intersects(one) && asked.intersects(other) {
+        if requested.intersects(one) && requested.intersects(other) {
             // The kernel would refuse it too, and log a complaint.
             return Err(Error::invalid(op, "hash_fields")
                 .fact("fields", fields)
@@ -185,9 +185,9 @@ mod tests {
             rss_functions: TOEPLITZ,
             ..Caps::default()
         };
-        let kind = |rss_fields, asked| {
-            let asked = HashFields::from_bits_retain(asked);
-            fields(op, &caps(rss_fields), asked).map_err(|error| error.kind())
+        let kind = |rss_fields, requested| {
+            let requested = HashFields::from_bits_retain(requested);
+            fields(op, &caps(rss_fields), requested).map_err(|error| error.kind())
         };
         for at in 0..64 {
             let bit = 1 << at;

@@ -39,7 +39,7 @@ pub struct WorkQueueInit<'a> {
     /// Options.
     pub flags: Flags,
     /// The user's number, which its events carry.
-    pub cookie: u64,
+    pub user_handle: u64,
 }
 
 /// `ibv_wq`—a receive work queue.
@@ -54,7 +54,7 @@ pub struct WorkQueue {
     cq: Arc<CqShared>,
     /// The device may have started over while the ring here has not: only a reset makes them agree
     /// again.
-    adrift: bool,
+    reset_unconfirmed: bool,
 }
 
 impl WorkQueue {
@@ -109,7 +109,7 @@ impl WorkQueue {
             max_wr: init.max_wr,
             max_sge: init.max_sge,
             flags: init.flags,
-            user_handle: init.cookie,
+            user_handle: init.user_handle,
             event_fd: None,
         };
         let file = context.file();
@@ -118,7 +118,7 @@ impl WorkQueue {
             file,
             &cmd::wq::KIND,
             [Arc::clone(pd.object()), Arc::clone(init.cq.object)],
-            (ring.kept(), Arc::clone(&record)),
+            (ring.keep_mapped(), Arc::clone(&record)),
             || cmd::wq::create(file, &create, &uhw),
             |created| created.handle,
         )?;
@@ -137,7 +137,7 @@ impl WorkQueue {
             sizes,
             tracker,
             cq,
-            adrift: false,
+            reset_unconfirmed: false,
         };
         #[cfg(feature = "rings")]
         queue
@@ -180,14 +180,14 @@ impl WorkQueue {
         let resets = to == State::Reset;
         let file = self.object.file();
         file.check_process(op)?;
-        if self.adrift && !resets {
+        if self.reset_unconfirmed && !resets {
             return Err(Error::new(op, ErrorKind::InvalidState)
                 .fact("state", "unknown: a reset failed")
                 .hint("reset or destroy the work queue"));
         }
         // As for a queue pair: the device and the ring start over together.
-        let before = self.adrift;
-        self.adrift |= resets;
+        let before = self.reset_unconfirmed;
+        self.reset_unconfirmed |= resets;
         let request = Modify {
             state: Some(to),
             current: Some(from),
@@ -198,7 +198,7 @@ impl WorkQueue {
         let changed = cmd::wq::modify(file, self.object.handle(), &request, &uhw);
         if let Err(error) = changed {
             if !error.outcome_is_unknown() {
-                self.adrift = before;
+                self.reset_unconfirmed = before;
             } else if resets {
                 self.ring.set_ready(false);
             }
@@ -206,13 +206,14 @@ impl WorkQueue {
         }
         if resets {
             self.restart();
-            self.adrift = false;
+            self.reset_unconfirmed = false;
         }
         self.ring.set_ready(!resets);
         Ok(())
     }
 
-    /// Puts one receive request into the queue, invisible to the device until [`ring`](Self::ring).
+    /// Puts one receive request into the queue, invisible to the device until
+    /// [`submit`](Self::submit).
     ///
     /// # Errors
     /// As for the receive queue of a queue pair.
@@ -231,8 +232,8 @@ impl WorkQueue {
     /// # Errors
     /// [`PostError::Forked`]; the requests were then taken back.
     #[inline]
-    pub fn ring(&mut self) -> Result<(), PostError> {
-        self.ring.ring()
+    pub fn submit(&mut self) -> Result<(), PostError> {
+        self.ring.submit()
     }
 
     /// Takes back all requests that were put and not submitted.
@@ -259,7 +260,7 @@ impl IndirectionTable {
     pub fn create(context: &Context, queues: &[&WorkQueue]) -> Result<Self> {
         if !queues.len().is_power_of_two() {
             return Err(Error::invalid(Op::CreateIndirectionTable, "queues")
-                .fact("asked", queues.len())
+                .fact("requested", queues.len())
                 .hint("a power of two"));
         }
         let handles: Vec<u32> = queues.iter().map(|queue| queue.object.handle()).collect();

@@ -128,7 +128,7 @@ impl Limits {
             let name = || element.name.clone();
             if element.name.is_empty() {
                 return Err(Error::invalid(op, "name of nothing")
-                    .fact("below", place.parent.map_or("root", |parent| &parent.name)));
+                    .fact("parent", place.parent.map_or("root", |parent| &parent.name)));
             }
             if !names.insert(&element.name) {
                 return Err(Error::invalid(op, "name used twice").fact("name", name()));

@@ -40,7 +40,7 @@ pub(crate) struct SendRing {
     /// The end of what was written.
     end: End,
     /// The end of what the device may read.
-    rung: End,
+    submitted: End,
     /// The first word of the last request that was put, for the doorbell.
     last: u64,
     /// Requests completed, when last checked.
@@ -115,7 +115,7 @@ impl SendRing {
         Self {
             mask: parts.sizes.blocks.wrapping_sub(1),
             end: End::new(always),
-            rung: End::new(always),
+            submitted: End::new(always),
             queue: wqe::queue_word(parts.qpn),
             always,
             last: 0,
@@ -152,7 +152,7 @@ impl SendRing {
     /// Starts over after the queue pair was reset.
     pub(crate) fn reset(&mut self) {
         self.end = End::new(self.always);
-        self.rung = self.end;
+        self.submitted = self.end;
         self.tail = 0;
         self.record.store(SEND_RECORD, 0);
     }
@@ -227,7 +227,7 @@ impl SendRing {
             // byte.
             Payload::Inline([piece])
                 if piece.len() <= self.limits.max_inline as usize
-                    && BlockMut::takes(inline_start(remote), piece.len()) =>
+                    && BlockMut::fits(inline_start(remote), piece.len()) =>
             {
                 let start = inline_start(remote);
                 let units = (start + piece.len()).div_ceil(UNIT as usize) as u32;
@@ -262,7 +262,7 @@ impl SendRing {
     pub(crate) fn put_datagram(&mut self, request: &SendRequest<'_>) -> Result<(), PostError> {
         let to = request.destination.ok_or(PostError::InvalidRequest)?;
         let key = wqe::ud_key(to.qkey);
-        let number = to.asked_qp_num()?;
+        let number = to.checked_qp_num()?;
         self.put_behind(request, &wqe::datagram(to.address.vector(), key, number))
     }
 

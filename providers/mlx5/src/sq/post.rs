@@ -10,8 +10,8 @@ impl SendRing {
     /// Submits what was put: one doorbell for all of it.
     #[expect(clippy::inline_always, reason = "a part of posting")]
     #[inline(always)]
-    pub(crate) fn ring(&mut self) -> Result<(), PostError> {
-        if self.end.requests == self.rung.requests {
+    pub(crate) fn submit(&mut self) -> Result<(), PostError> {
+        if self.end.requests == self.submitted.requests {
             return Ok(());
         }
         if !self.fork.is_current() {
@@ -29,19 +29,19 @@ impl SendRing {
         // Before the device may read: nothing that it does must be reported earlier.
         #[cfg(feature = "rings")]
         if let Some(queue) = &self.watched {
-            queue.tell(&self.ring, self.rung.block, self.end.block);
+            queue.tell(&self.ring, self.submitted.block, self.end.block);
         }
         barrier::to_device();
         self.record.store(SEND_RECORD, self.end.block & 0xffff);
-        let first = self.rung.block;
+        let first = self.submitted.block;
         let blocks = self.end.block.wrapping_sub(first);
-        let alone = self.end.requests.wrapping_sub(self.rung.requests) == 1;
+        let alone = self.end.requests.wrapping_sub(self.submitted.requests) == 1;
         if alone && blocks <= self.doorbell.blue_flame_blocks() {
             self.doorbell.blue_flame(&self.ring, first, blocks);
         } else {
             self.doorbell.ring(self.last);
         }
-        self.rung = self.end;
+        self.submitted = self.end;
     }
 
     /// Puts requests to the peer of a connection and submits them; on an error, returns how many
@@ -70,25 +70,25 @@ impl SendRing {
     /// Submits what was put before the request that was refused.
     #[cold]
     fn stop(&mut self, posted: usize, error: PostError) -> Result<(), (usize, PostError)> {
-        self.ring().map_err(|error| (0, error))?;
+        self.submit().map_err(|error| (0, error))?;
         Err((posted, error))
     }
 
     /// Takes back what was put and not submitted.
     #[inline]
     pub(crate) fn abort(&mut self) {
-        if self.end.requests != self.rung.requests {
+        if self.end.requests != self.submitted.requests {
             self.take_back();
         }
     }
 
     #[cold]
     fn take_back(&mut self) {
-        let blocks = self.end.block.wrapping_sub(self.rung.block);
+        let blocks = self.end.block.wrapping_sub(self.submitted.block);
         for block in 0..blocks {
-            let index = self.rung.block.wrapping_add(block) & self.mask;
+            let index = self.submitted.block.wrapping_add(block) & self.mask;
             self.tracker.send.taken_back(index, self.tail);
         }
-        self.end = self.rung;
+        self.end = self.submitted;
     }
 }

@@ -94,7 +94,7 @@ impl SharedReceiveQueue {
             file,
             &cmd::srq::KIND,
             parents.into_iter().flatten().cloned(),
-            ring.kept(),
+            ring.keep_mapped(),
             || cmd::srq::create(file, &create, &uhw),
             |created| created.handle,
         )?;
@@ -157,7 +157,7 @@ fn request(
         max_wr: sizes.count - 1,
         max_sge: sizes.max_sge,
         limit: init.attr.limit,
-        user_handle: init.cookie,
+        user_handle: init.user_handle,
         event_fd: None,
     }
 }
@@ -228,8 +228,8 @@ impl contract::Srq for SharedReceiveQueue {
     }
 
     #[inline]
-    fn ring(&mut self) -> Result<(), PostError> {
-        self.ring.ring()
+    fn submit(&mut self) -> Result<(), PostError> {
+        self.ring.submit()
     }
 
     fn abort(&mut self) {

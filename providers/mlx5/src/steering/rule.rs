@@ -225,8 +225,8 @@ impl FlowMatcher {
                 .hint("a value has no bit that its matcher's mask does not have"));
         }
         if rule.actions.len() > MAX_ACTIONS {
-            let asked = rule.actions.len() as u64;
-            return Err(Error::limit(op, "actions", asked, MAX_ACTIONS as u64));
+            let requested = rule.actions.len() as u64;
+            return Err(Error::limit(op, "actions", requested, MAX_ACTIONS as u64));
         }
         if let Some(tag) = rule.tag.filter(|tag| *tag > MAX_TAG) {
             return Err(Error::limit(op, "tag", tag.into(), MAX_TAG.into()));

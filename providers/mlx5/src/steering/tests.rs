@@ -84,9 +84,9 @@ fn fields_are_where_the_manual_has_them() {
 fn matchers_are_asked_for() {
     let (kernel, file) = Scripted::new();
     drop(matcher(&file));
-    let asked = kernel.asked();
+    let requested = kernel.take_calls();
     assert_eq!(
-        asked,
+        requested,
         [
             "+3/+0 +0:new +1:in64 +2:enum0=[0, 0] +3:in=01 +5:const=0x0",
             "+3/+1 +0:obj=1",
@@ -100,10 +100,10 @@ fn matchers_are_asked_for() {
         ..MatcherInit::new(&everything)
     };
     FlowMatcher::create(&file, &init).unwrap();
-    let asked = kernel.asked();
+    let requested = kernel.take_calls();
     let port = native(&1_u32.to_ne_bytes());
     assert_eq!(
-        asked[0],
+        requested[0],
         format!("+3/+0 +0:new +1:in64 +2:enum1=[] +3:in=00 +5:const=0x5 +6:in={port}")
     );
     let inside = MatchWords::new().vxlan_network(1);
@@ -113,10 +113,10 @@ fn matchers_are_asked_for() {
         ..MatcherInit::new(&inside)
     };
     FlowMatcher::create(&file, &init).unwrap();
-    let asked = kernel.asked();
+    let requested = kernel.take_calls();
     let priority = 0x102_u16.to_ne_bytes();
     assert_eq!(
-        asked[0],
+        requested[0],
         format!("+3/+0 +0:new +1:in128 +2:enum0={priority:?} +3:in=02 +5:const=0x1")
     );
 }
@@ -126,7 +126,7 @@ fn rules_are_asked_for() {
     let (kernel, file) = Scripted::new();
     let matcher = matcher(&file);
     let (devx, action) = (table(&file), ttl(&file));
-    kernel.asked();
+    kernel.take_calls();
     let value = value();
     let rule = MatchRule {
         actions: &[&action],
@@ -142,7 +142,7 @@ fn rules_are_asked_for() {
     let [tag, offset] = [0x0001_0203_u32, 3].map(|number| native(&number.to_ne_bytes()));
     let objects = "+0:new +1:in64 +4:obj=1 +3:obj=2 +5:objs=[3]";
     assert_eq!(
-        kernel.asked(),
+        kernel.take_calls(),
         [
             format!("9/+0 {objects} +6:in={tag} +7:objs=[2] +8:in={offset}"),
             "9/+1 +0:obj=4".to_owned(),
@@ -155,17 +155,17 @@ fn rules_are_asked_for() {
         (FlowTarget::Onward, ""),
     ] {
         matcher.create_flow(target, &plain).unwrap();
-        let asked = kernel.asked();
+        let requested = kernel.take_calls();
         assert_eq!(
-            asked[0],
+            requested[0],
             format!("9/+0 +0:new +1:in64 +4:obj=1{flags}"),
             "{target:?}"
         );
     }
     let qp = Object::new(&file, &cmd::qp::KIND, 77, []);
     drop(matcher.steer(&qp, &plain).unwrap());
-    let asked = kernel.asked();
-    assert_eq!(asked[0], "9/+0 +0:new +1:in64 +4:obj=1 +2:obj=77");
+    let requested = kernel.take_calls();
+    assert_eq!(requested[0], "9/+0 +0:new +1:in64 +4:obj=1 +2:obj=77");
 }
 
 #[test]
@@ -173,7 +173,7 @@ fn actions_are_asked_for() {
     let (kernel, file) = Scripted::new();
     drop(ttl(&file));
     assert_eq!(
-        kernel.asked(),
+        kernel.take_calls(),
         [
             "13/+0 +0:new +1:in=200a0000ffffffff +2:const=0x0",
             "13/1 0:obj=1",
@@ -203,7 +203,7 @@ fn actions_are_asked_for() {
         ),
     ] {
         FlowAction::reformat(&file, table, reformat).unwrap();
-        assert_eq!(kernel.asked()[0], line);
+        assert_eq!(kernel.take_calls()[0], line);
     }
     let none = FlowAction::reformat(
         &file,
@@ -213,7 +213,7 @@ fn actions_are_asked_for() {
     assert_eq!(none.unwrap_err().kind(), ErrorKind::InvalidInput);
     let none = FlowAction::modify_header(&file, TableKind::NicReceive, &[]);
     assert_eq!(none.unwrap_err().kind(), ErrorKind::InvalidInput);
-    assert!(kernel.asked().is_empty());
+    assert!(kernel.take_calls().is_empty());
 }
 
 #[test]
@@ -227,14 +227,14 @@ fn anchors_are_asked_for() {
     let (anchor, error) = (*refused.handle.unwrap(), refused.error);
     assert_eq!(error.kind(), ErrorKind::Busy);
     drop(user);
-    kernel.asked();
+    kernel.take_calls();
     anchor.destroy().unwrap();
-    assert_eq!(kernel.asked(), ["+9/+1 +0:obj=1"]);
+    assert_eq!(kernel.take_calls(), ["+9/+1 +0:obj=1"]);
     SteeringAnchor::create(&file, TableKind::RdmaReceive, 2).unwrap();
-    let asked = kernel.asked();
+    let requested = kernel.take_calls();
     let priority = native(&2_u16.to_ne_bytes());
     let wanted = format!("+9/+0 +0:new +1:const=0x3 +2:in={priority} +3:out4");
-    assert_eq!(asked[0], wanted);
+    assert_eq!(requested[0], wanted);
 }
 
 #[test]
@@ -257,13 +257,13 @@ fn rules_go_before_what_they_name() {
     let refused = devx.destroy().unwrap_err();
     let (devx, error) = (*refused.handle.unwrap(), refused.error);
     assert_eq!(error.kind(), ErrorKind::Busy, "{error}");
-    kernel.asked();
+    kernel.take_calls();
     drop((matcher, action, devx));
-    assert!(kernel.asked().is_empty(), "the rule keeps them");
+    assert!(kernel.take_calls().is_empty(), "the rule keeps them");
     drop(flow);
-    let asked = kernel.asked();
-    assert_eq!(asked.len(), 4, "{asked:?}");
-    assert_eq!(asked[0], "9/+1 +0:obj=4");
+    let requested = kernel.take_calls();
+    assert_eq!(requested.len(), 4, "{requested:?}");
+    assert_eq!(requested[0], "9/+1 +0:obj=4");
     assert_eq!(file.leaked(), 0);
 }
 
@@ -278,9 +278,12 @@ fn a_rule_that_stays_keeps_what_it_names() {
     kernel.refuse("9/+1", Errno::BUSY);
     assert_eq!(flow.destroy().unwrap_err().kind(), ErrorKind::Busy);
     assert_eq!(file.leaked(), 1);
-    kernel.asked();
+    kernel.take_calls();
     drop(matcher);
-    assert!(kernel.asked().is_empty(), "its matcher is leaked with it");
+    assert!(
+        kernel.take_calls().is_empty(),
+        "its matcher is leaked with it"
+    );
 }
 
 #[test]
@@ -290,7 +293,7 @@ fn what_a_rule_cannot_be_is_told_before_the_kernel_is_asked() {
     let (devx, action) = (table(&file), ttl(&file));
     let (_, elsewhere) = Scripted::new();
     let foreign = (table(&elsewhere), ttl(&elsewhere));
-    kernel.asked();
+    kernel.take_calls();
     let value = value();
     let good = MatchRule::new(&value);
     let outside = value.clone().ether_type(MatchHeaders::Outer, 0x0800);
@@ -338,7 +341,7 @@ fn what_a_rule_cannot_be_is_told_before_the_kernel_is_asked() {
     let target = FlowTarget::Devx(&foreign.0);
     let error = matcher.create_flow(target, &good).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::InvalidInput, "{error}");
-    assert!(kernel.asked().is_empty());
+    assert!(kernel.take_calls().is_empty());
 }
 
 #[test]

@@ -73,7 +73,7 @@ impl BlockRing {
         Block(&self.blocks[number as usize & (self.blocks.len() - 1)])
     }
 
-    pub(crate) fn along<T>(
+    pub(crate) fn zip_while<T>(
         &self,
         number: u32,
         shift: u32,

@@ -64,7 +64,7 @@ impl Scripted {
 
     /// The calls since the last time: `object/method id:value …`, with ids counted from the
     /// driver's first.
-    pub(crate) fn asked(&self) -> Vec<String> {
+    pub(crate) fn take_calls(&self) -> Vec<String> {
         std::mem::take(&mut self.lines.lock().unwrap())
     }
 

@@ -58,8 +58,8 @@ pub(crate) mod control {
     /// The flags of a request: with a full fence, which includes a small one, and `always`;
     /// otherwise with `usual`.
     #[inline]
-    pub(crate) const fn flags(asked: SendFlags, usual: u32, always: u32) -> u32 {
-        let flags = TABLE[(asked.bits() & 7) as usize];
+    pub(crate) const fn flags(requested: SendFlags, usual: u32, always: u32) -> u32 {
+        let flags = TABLE[(requested.bits() & 7) as usize];
         flags | if flags & FENCE == 0 { usual } else { always }
     }
 

@@ -10,8 +10,8 @@ use crate::wqe::umr;
 use crate::wqe::{self, Unit, control, opcode};
 
 /// The longest message: one bit less than its length field has, which marks inline data.
-const MAX_MESSAGE: u64 = MAX_PIECE as u64;
-const MAX_PIECE: u32 = (1 << 31) - 1;
+const MAX_MESSAGE: u64 = MAX_SGE_LENGTH as u64;
+const MAX_SGE_LENGTH: u32 = (1 << 31) - 1;
 
 /// The limits of a queue's requests.
 #[derive(Clone, Copy, Debug)]
@@ -154,7 +154,7 @@ fn payload(
 /// Whether a single scatter/gather entry is valid in a request with up to `max_sge` entries.
 #[inline]
 pub(crate) fn is_usual(piece: &Sge, max_sge: u32) -> bool {
-    max_sge != 0 && (1..=MAX_PIECE).contains(&piece.length)
+    max_sge != 0 && (1..=MAX_SGE_LENGTH).contains(&piece.length)
 }
 
 pub(crate) fn gather(
@@ -179,7 +179,7 @@ pub(crate) fn gather_behind(
 ) -> Result<(), PostError> {
     if pieces.len() > max_sge as usize {
         return Err(PostError::TooManySges {
-            asked: u32::try_from(pieces.len()).unwrap_or(u32::MAX),
+            requested: u32::try_from(pieces.len()).unwrap_or(u32::MAX),
             max: max_sge,
         });
     }
@@ -198,7 +198,7 @@ pub(crate) fn gather_behind(
     }
     if total > MAX_MESSAGE {
         return Err(PostError::MessageTooLong {
-            asked: total,
+            requested: total,
             max: MAX_MESSAGE,
         });
     }
@@ -206,12 +206,12 @@ pub(crate) fn gather_behind(
 }
 
 fn inline(writer: &mut Writer<'_>, max_inline: u32, pieces: &[&[u8]]) -> Result<(), PostError> {
-    let asked = Payload::Inline(pieces).len();
-    let length = u32::try_from(asked)
+    let requested = Payload::Inline(pieces).len();
+    let length = u32::try_from(requested)
         .ok()
         .filter(|length| *length <= max_inline)
         .ok_or(PostError::InlineTooLong {
-            asked,
+            requested,
             max: max_inline,
         })?;
     if length == 0 {

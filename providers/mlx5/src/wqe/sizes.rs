@@ -118,8 +118,8 @@ impl Send {
             .ok_or_else(|| Error::limit(op, "max_tso_header", header.into(), max))?;
         let max_gather = room / u64::from(UNIT);
         if u64::from(caps.max_send_sge) > max_gather {
-            let asked = caps.max_send_sge.into();
-            return Err(Error::limit(op, "max_send_sge", asked, max_gather));
+            let requested = caps.max_send_sge.into();
+            return Err(Error::limit(op, "max_send_sge", requested, max_gather));
         }
         let gather = reserved + header_room + u64::from(caps.max_send_sge) * u64::from(UNIT);
         let inline = match caps.max_inline_data {
@@ -127,21 +127,21 @@ impl Send {
             bytes => reserved + (u64::from(bytes) + 4).next_multiple_of(UNIT.into()),
         };
         if inline > max {
-            let asked = caps.max_inline_data.into();
-            return Err(Error::limit(op, "max_inline_data", asked, room - 4));
+            let requested = caps.max_inline_data.into();
+            return Err(Error::limit(op, "max_inline_data", requested, room - 4));
         }
         let size = gather.max(inline).next_multiple_of(BLOCK.into());
         if size > max {
-            let asked = caps.max_send_sge.into();
-            return Err(Error::limit(op, "max_send_sge", asked, max_gather));
+            let requested = caps.max_send_sge.into();
+            return Err(Error::limit(op, "max_send_sge", requested, max_gather));
         }
-        let asked = u64::from(caps.max_send_wr);
-        let bytes = (asked * size).next_power_of_two();
+        let requested = u64::from(caps.max_send_wr);
+        let bytes = (requested * size).next_power_of_two();
         let blocks = bytes / u64::from(BLOCK);
         let most = u64::from(limits.max_send_blocks);
-        if blocks > most || asked > 0x7fff_ffff / max {
+        if blocks > most || requested > 0x7fff_ffff / max {
             let fit = most.checked_ilog2().map_or(0, |log| (1 << log) * 64 / size);
-            return Err(Error::limit(op, "max_send_wr", asked, fit));
+            return Err(Error::limit(op, "max_send_wr", requested, fit));
         }
         // A request without room for scatter/gather entries or inline data has the size of the
         // segments before them.
@@ -173,8 +173,8 @@ impl Receive {
             return Ok(Self::default());
         }
         if max_wr > limits.max_recv_wr {
-            let (asked, max) = (max_wr.into(), limits.max_recv_wr.into());
-            return Err(Error::limit(op, "max_recv_wr", asked, max));
+            let (requested, max) = (max_wr.into(), limits.max_recv_wr.into());
+            return Err(Error::limit(op, "max_recv_wr", requested, max));
         }
         let stride = u64::from(max_sge.max(1)) * u64::from(UNIT);
         if stride > limits.max_rq_desc.into() {

@@ -68,11 +68,11 @@ const ACCESS: [(AccessFlags, u8); 4] = [
 pub(crate) fn bind(binding: &WindowBinding, qpn: u32) -> Result<[Unit; BIND_UNITS], PostError> {
     if binding.length > MAX_LENGTH {
         return Err(PostError::MessageTooLong {
-            asked: binding.length,
+            requested: binding.length,
             max: MAX_LENGTH,
         });
     }
-    let rights = binding.asked()?;
+    let rights = binding.checked()?;
     let owned = binding.kind == MwType::Type2;
     let variant = binding.new_key.raw() & 0xff;
     if binding.length == 0 {

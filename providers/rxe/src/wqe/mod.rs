@@ -149,9 +149,9 @@ fn put_sges(ring: &SharedRing, index: u32, mut at: u32, sges: &[Sge]) -> bool {
 
 /// The total length of the scatter/gather entries, which the device counts with 32 bits.
 fn total(sges: &[Sge]) -> Result<u32, PostError> {
-    let asked = sges.iter().map(|sge| u64::from(sge.length)).sum();
-    u32::try_from(asked).map_err(|_| PostError::MessageTooLong {
-        asked,
+    let requested = sges.iter().map(|sge| u64::from(sge.length)).sum();
+    u32::try_from(requested).map_err(|_| PostError::MessageTooLong {
+        requested,
         max: u32::MAX.into(),
     })
 }
@@ -167,7 +167,7 @@ fn put_inline(
     let written = ring.put_bytes(index, SEND_WORDS, parts, limits.max_inline as usize);
     let length = written.and_then(|length| u32::try_from(length).ok());
     length.ok_or_else(|| PostError::InlineTooLong {
-        asked: Payload::Inline(parts).len(),
+        requested: Payload::Inline(parts).len(),
         max: limits.max_inline,
     })
 }
@@ -187,15 +187,17 @@ fn check(limits: &Limits, request: &SendRequest<'_>) -> Result<u32, PostError> {
         length = gathered(limits, sges)?;
     }
     let inline = matches!(request.payload, Payload::Inline(_));
-    let asked = || request.payload.len();
+    let requested = || request.payload.len();
     let valid = match request.operation {
         Operation::Read(_) => !inline,
         Operation::CompareSwap { remote, .. } | Operation::FetchAdd { remote, .. } => {
             !inline && length == 8 && remote.address.is_multiple_of(8)
         }
-        Operation::AtomicWrite { remote, .. } => asked() == 0 && remote.address.is_multiple_of(8),
-        Operation::Flush { placement, .. } => asked() == 0 && placement.is_known(),
-        Operation::BindWindow(_) | Operation::LocalInvalidate(_) => asked() == 0,
+        Operation::AtomicWrite { remote, .. } => {
+            requested() == 0 && remote.address.is_multiple_of(8)
+        }
+        Operation::Flush { placement, .. } => requested() == 0 && placement.is_known(),
+        Operation::BindWindow(_) | Operation::LocalInvalidate(_) => requested() == 0,
         _ => true,
     };
     if valid {
@@ -207,18 +209,18 @@ fn check(limits: &Limits, request: &SendRequest<'_>) -> Result<u32, PostError> {
 
 /// The total length of the scatter/gather entries, if neither it nor their number is too large.
 fn gathered(limits: &Limits, sges: &[Sge]) -> Result<u32, PostError> {
-    let asked = sges.iter().map(|sge| u64::from(sge.length)).sum();
+    let requested = sges.iter().map(|sge| u64::from(sge.length)).sum();
     let too_long = PostError::MessageTooLong {
-        asked,
+        requested,
         max: limits.max_message,
     };
-    let length = u32::try_from(asked).map_err(|_| too_long)?;
-    if asked > limits.max_message {
+    let length = u32::try_from(requested).map_err(|_| too_long)?;
+    if requested > limits.max_message {
         return Err(too_long);
     }
     if sges.len() > limits.max_sge as usize {
         return Err(PostError::TooManySges {
-            asked: u32::try_from(sges.len()).unwrap_or(u32::MAX),
+            requested: u32::try_from(sges.len()).unwrap_or(u32::MAX),
             max: limits.max_sge,
         });
     }
@@ -348,7 +350,7 @@ fn encode_operation(
                 mr_lkey: if bound { binding.region_key.raw() } else { 0 },
                 mw_rkey: binding.window_key.raw(),
                 rkey: binding.new_key.raw(),
-                access: binding.asked()?.bits(),
+                access: binding.checked()?.bits(),
             };
             fields.set(IB_UVERBS_WR_BIND_MW, wr, 0)
         }
@@ -366,7 +368,7 @@ fn message<'a, 'b>(
     let wr = match &request.destination {
         None => rxe_send_wr_wr::default(),
         Some(to) => rxe_send_wr_wr::from(rxe_send_wr_ud {
-            remote_qpn: to.asked_qp_num()?,
+            remote_qpn: to.checked_qp_num()?,
             remote_qkey: to.qkey,
             ah_num: to.address.number(),
             av: path(to.address)?,

@@ -47,15 +47,15 @@ fn put(kind: QpType, request: &SendRequest<'_>) -> Result<rxe_send_wqe, PostErro
 
 const REMOTE: Remote = Remote {
     address: 0x2000,
-    key: RemoteKey::new(9),
+    key: RemoteKey::from_raw(9),
 };
 
 fn binding() -> WindowBinding {
     WindowBinding {
         kind: MwType::Type2,
-        window_key: RemoteKey::new(0x100),
-        new_key: RemoteKey::new(0x101),
-        region_key: LocalKey::new(0x200),
+        window_key: RemoteKey::from_raw(0x100),
+        new_key: RemoteKey::from_raw(0x101),
+        region_key: LocalKey::from_raw(0x200),
         address: 0x3000,
         length: 64,
         access: AccessFlags::REMOTE_READ,
@@ -93,7 +93,7 @@ fn no_flag_without_a_name_gets_into_a_ring() {
     let piece = [Sge {
         address: 0x1000,
         length: 8,
-        key: LocalKey::new(7),
+        key: LocalKey::from_raw(7),
     }];
     let slices: [&[u8]; 1] = [&[3; 8]];
     let (gather, inline) = (Payload::Gather(&piece), Payload::Inline(&slices));
@@ -119,7 +119,7 @@ fn no_flag_without_a_name_gets_into_a_ring() {
         remote: REMOTE,
         value: [1; 8],
     };
-    let key = RemoteKey::new(0x100);
+    let key = RemoteKey::from_raw(0x100);
     let of = SendRequest::new;
     for (kind, request) in [
         (QpType::Rc, of(Operation::Send, gather)),

@@ -173,3 +173,25 @@ fn now() -> f64 {
         .duration_since(UNIX_EPOCH)
         .map_or(0.0, |since| since.as_secs_f64())
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+    use super::*;
+
+    #[test]
+    fn lines_are_as_their_schema_says() {
+        let mut line = Line {
+            time: now(),
+            device: "rxe0",
+            event: "port active".to_owned(),
+            name: Some("IBV_EVENT_PORT_ACTIVE"),
+            port: Some(1),
+            port_state: Some("active".to_owned()),
+        };
+        crate::json::tests::valid("events", &line).unwrap();
+        (line.name, line.port, line.port_state) = (None, None, None);
+        crate::json::tests::valid("events", &line).unwrap();
+    }
+}

@@ -10,11 +10,16 @@ use crate::session::no_devices;
 
 /// List the RDMA devices of this machine, also those that cannot be opened
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Examples:\n  uverbs list\n  uverbs list --json | jq -r '.[].name'")]
+#[command(after_help = "Examples:\n  uverbs list\n  uverbs list --json | jq -r '.devices[].name'")]
 pub(crate) struct Args {
     /// Print JSON
     #[arg(long)]
     json: bool,
+}
+
+#[derive(Debug, Serialize)]
+struct Report {
+    devices: Vec<Row>,
 }
 
 #[derive(Debug, Serialize)]
@@ -36,7 +41,7 @@ struct Row {
 pub(crate) fn run(args: &Args, out: &mut Output) -> Result<()> {
     let rows: Vec<Row> = uverbs::devices()?.iter().map(Row::of).collect();
     if args.json {
-        return out.json(&rows);
+        return out.json(&Report { devices: rows });
     }
     if rows.is_empty() {
         return Err(no_devices());

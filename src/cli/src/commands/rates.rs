@@ -26,6 +26,11 @@ pub(crate) struct Args {
 }
 
 #[derive(Debug, Serialize)]
+struct Report {
+    rates: Vec<Row>,
+}
+
+#[derive(Debug, Serialize)]
 struct Row {
     name: &'static str,
     number: u8,
@@ -42,7 +47,7 @@ pub(crate) fn run(args: &Args, out: &mut Output) -> Result<()> {
     };
     let rows: Vec<Row> = rates.into_iter().map(Row::of).collect();
     if args.json {
-        return out.json(&rows);
+        return out.json(&Report { rates: rows });
     }
     let mut table = Table::new(&["RATE", ">NUMBER", ">MULTIPLIER", ">MBIT/S", "C NAME"]);
     for row in rows {

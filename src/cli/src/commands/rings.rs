@@ -206,7 +206,7 @@ impl Bench {
     }
 
     fn post(&mut self, step: &Step) -> Result<()> {
-        let remote = self.target.remote();
+        let remote = self.target.remote().start();
         let operation = match step.kind {
             Kind::Inline => {
                 let bytes: Vec<u8> = (1..).take(step.length).collect();

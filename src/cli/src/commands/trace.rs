@@ -153,6 +153,7 @@ fn name(body: &Body) -> String {
             let how = match path {
                 uverbs::recorder::CommandPath::Invoke => "invoke",
                 uverbs::recorder::CommandPath::Write => "write",
+                uverbs::recorder::CommandPath::ConnectionManager => "cm",
             };
             write!(text, "{how} {command}")
         }

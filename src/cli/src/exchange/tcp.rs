@@ -1,42 +1,13 @@
 //! TCP connections with time limits and errors that name the peer.
 
 use std::io;
-use std::net::{TcpListener, TcpStream, ToSocketAddrs};
-use std::thread::sleep;
-use std::time::{Duration, Instant};
+use std::net::{TcpListener, TcpStream};
+use std::time::Duration;
 
 use crate::failure::{Failure, Result};
 
 /// How long a peer may take for one step of an exchange.
 pub(crate) const STEP: Duration = Duration::from_secs(30);
-
-/// Connects to `host`. While nothing listens there, retries for `patience`.
-pub(crate) fn connect(host: &str, port: u16, patience: Duration) -> Result<TcpStream> {
-    let bare = host.trim_start_matches('[').trim_end_matches(']');
-    let failed =
-        |error: &io::Error| Failure::new(format_args!("connecting to {host} port {port}: {error}"));
-    let addresses: Vec<_> = (bare, port)
-        .to_socket_addrs()
-        .map_err(|error| failed(&error).hint("is the name right, and does it resolve here?"))?
-        .collect();
-    let start = Instant::now();
-    loop {
-        match TcpStream::connect(addresses.as_slice()) {
-            Ok(stream) => return prepared(stream).map_err(|error| failed(&error)),
-            Err(error)
-                if error.kind() == io::ErrorKind::ConnectionRefused
-                    && start.elapsed() < patience =>
-            {
-                sleep(Duration::from_millis(50));
-            }
-            Err(error) => {
-                return Err(
-                    failed(&error).hint("start the server first: the same command without a host")
-                );
-            }
-        }
-    }
-}
 
 /// Listens on all addresses, both IPv6 and IPv4 where available.
 pub(crate) fn listen(port: u16) -> Result<TcpListener> {
@@ -60,7 +31,8 @@ pub(crate) fn accept(listener: &TcpListener) -> Result<TcpStream> {
         .map_err(|error| Failure::new(format_args!("waiting for a client: {error}")))
 }
 
-fn prepared(stream: TcpStream) -> io::Result<TcpStream> {
+/// Gives each step of the exchange a time limit.
+pub(crate) fn prepared(stream: TcpStream) -> io::Result<TcpStream> {
     stream.set_nodelay(true)?;
     stream.set_read_timeout(Some(STEP))?;
     stream.set_write_timeout(Some(STEP))?;

@@ -32,6 +32,10 @@ pub(super) struct Srq {
 }
 
 /// A queue pair, owned or not.
+#[expect(
+    clippy::large_enum_variant,
+    reason = "a world has few of them, most owned"
+)]
 pub(super) enum Body {
     Raw(QueuePair),
     Owned(owned::QueuePair),
@@ -70,6 +74,8 @@ pub(super) struct Request {
     pub(super) place: Option<usize>,
     /// It was posted, and neither that nor its end is in doubt.
     pub(super) sure: bool,
+    /// It may end without a completion: it is unsignaled, or in a batch that was not submitted.
+    pub(super) quiet: bool,
 }
 
 /// A buffer that the program owns, and its contents when last checked.

@@ -1,6 +1,7 @@
 //! Everything that a program holds, and what is known about it.
 #![forbid(unsafe_code)]
 
+mod batch;
 mod change;
 mod end;
 mod ending;
@@ -209,6 +210,8 @@ impl<'d> World<'d> {
             }
             What::Touch => self.touch(a),
             What::Unpolled => return self.unpolled(a, b),
+            What::Batch => return self.batch(a, b, c),
+            What::Released => return self.released(a, b),
             What::Hold | What::Thread => {}
         }
         Ok(())

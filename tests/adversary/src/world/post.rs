@@ -19,6 +19,9 @@ const TIMES: [u32; 16] = [
 /// Bytes of a peer's window or region that any operation here needs.
 const SPACE: u8 = 16;
 
+/// Steps with this number or a larger one post without asking for a completion.
+const UNSIGNALED: u8 = 0xc0;
+
 impl World<'_> {
     /// The index in the list of one of the owned queue pairs.
     pub(super) fn an_owned(&self, a: u8) -> Option<usize> {
@@ -29,7 +32,7 @@ impl World<'_> {
     }
 
     /// Addresses a send request to the peer of a queue pair.
-    fn addressed(&self, at: usize, work: Work) -> Work {
+    pub(super) fn addressed(&self, at: usize, work: Work) -> Work {
         let link = &self.pairs[at].link;
         match &link.address {
             // The default key.
@@ -40,7 +43,19 @@ impl World<'_> {
 
     /// Posts, and records the request.
     fn post(&mut self, at: usize, work: Work, number: u64, place: Option<usize>) -> Outcome {
+        self.post_as(at, work, number, place, false)
+    }
+
+    fn post_as(
+        &mut self,
+        at: usize,
+        work: Work,
+        number: u64,
+        place: Option<usize>,
+        quiet: bool,
+    ) -> Outcome {
         let work = work.user_data(number);
+        let work = if quiet { work.unsignaled() } else { work };
         let pair = &mut self.pairs[at];
         let owner = pair.uid;
         let Some(qp) = pair.owned() else {
@@ -50,6 +65,7 @@ impl World<'_> {
             owner,
             place,
             sure: false,
+            quiet,
         };
         self.requests.insert(number, request);
         match qp.post(work) {
@@ -61,13 +77,13 @@ impl World<'_> {
         }
     }
 
-    fn posted(&mut self, number: u64) {
+    pub(super) fn posted(&mut self, number: u64) {
         if let Some(request) = self.requests.get_mut(&number) {
             request.sure = true;
         }
     }
 
-    fn handed_back(&mut self, number: u64, refused: Refused) -> Outcome {
+    pub(super) fn handed_back(&mut self, number: u64, refused: Refused) -> Outcome {
         let Some(work) = refused.work else {
             // The kernel may have seen it. The memory stays with the queue.
             self.doubt = true;
@@ -119,7 +135,7 @@ impl World<'_> {
         let flags = SendFlags::from_bits_retain(u32::from(c >> 5) | unnamed);
         let work = work.memory((hand.buffer, len)).flags(flags);
         let work = self.addressed(at, work);
-        self.post(at, work, number, there)
+        self.post_as(at, work, number, there, a >= UNSIGNALED)
     }
 
     pub(super) fn inline(&mut self, a: u8, c: u8) {
@@ -136,6 +152,7 @@ impl World<'_> {
             owner: pair.uid,
             place: None,
             sure: false,
+            quiet: false,
         };
         self.requests.insert(number, request);
         let Some(qp) = pair.owned() else {
@@ -164,6 +181,7 @@ impl World<'_> {
             owner: pair.uid,
             place: None,
             sure: false,
+            quiet: false,
         };
         self.requests.insert(number, request);
         let Some(qp) = pair.owned() else {
@@ -187,6 +205,7 @@ impl World<'_> {
             owner: pair.uid,
             place: Some(hand.buffer.as_ptr().addr()),
             sure: false,
+            quiet: false,
         };
         self.requests.insert(number, request);
         let Some(qp) = pair.owned() else {
@@ -213,6 +232,7 @@ impl World<'_> {
             owner: srq.uid,
             place: Some(hand.buffer.as_ptr().addr()),
             sure: false,
+            quiet: false,
         };
         self.requests.insert(number, request);
         match srq.queue.recv(hand.buffer, number) {
@@ -227,7 +247,7 @@ impl World<'_> {
     /// An address in memory that peers may access; usually with room after it.
     fn remote(&self, c: u8) -> Option<Remote> {
         let (_, memory) = self.exposed.get(pick(self.exposed.len(), c >> 4))?;
-        let mut remote = memory.remote();
+        let mut remote = memory.remote().start();
         remote.address += u64::from(c & 15) * u64::from(SPACE);
         Some(remote)
     }
@@ -277,7 +297,7 @@ impl World<'_> {
             there = Some(hand.buffer.as_ptr().addr());
             work = work.memory((hand.buffer, len));
         }
-        self.post(at, work, number, there)
+        self.post_as(at, work, number, there, a >= UNSIGNALED)
     }
 
     /// Posts what no queue accepts.
@@ -287,7 +307,7 @@ impl World<'_> {
         };
         let remote = self.remote(b >> 4).unwrap_or(Remote {
             address: 0,
-            key: uverbs::memory::RemoteKey::new(0),
+            key: uverbs::memory::RemoteKey::from_raw(0),
         });
         for _ in 0..TIMES[pick(TIMES.len(), c)] {
             if self.hands.is_empty() {
@@ -378,9 +398,9 @@ impl World<'_> {
 
 const BINDING: WindowBinding = WindowBinding {
     kind: MwType::Type2,
-    window_key: uverbs::memory::RemoteKey::new(0),
-    new_key: uverbs::memory::RemoteKey::new(0),
-    region_key: uverbs::memory::LocalKey::new(0),
+    window_key: uverbs::memory::RemoteKey::from_raw(0),
+    new_key: uverbs::memory::RemoteKey::from_raw(0),
+    region_key: uverbs::memory::LocalKey::from_raw(0),
     address: 0,
     length: 0,
     access: uverbs::AccessFlags::empty(),

@@ -237,6 +237,13 @@ pub const ASKED: &[Asked] = &[
         test: "the_heart_of_the_verbs_beats_on_every_kernel",
         tried: Tried::Booted("6.12"),
     },
+    Asked {
+        since: fake(Feature::CmEvents),
+        what: "connection manager: services, and events that programs write (first seen in 7.2)",
+        without: "`Unsupported`, told from a wrong request by a second command",
+        test: "older_kernels_lack_two_commands",
+        tried: Tried::MadeUp,
+    },
 ];
 
 /// The rows of a Markdown table.

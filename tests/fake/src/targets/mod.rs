@@ -4,6 +4,7 @@
 //! workspace; the tests here run them over the seeds of that workspace and over random bytes.
 
 mod async_event;
+mod cm_event;
 mod gid_sysfs;
 mod ioctl_reply;
 mod nldev_dump;
@@ -11,6 +12,7 @@ mod rxe_ring;
 mod wc;
 
 pub use async_event::async_event;
+pub use cm_event::cm_event;
 pub use gid_sysfs::gid_sysfs;
 pub use ioctl_reply::ioctl_reply;
 pub use nldev_dump::nldev_dump;
@@ -21,8 +23,9 @@ pub use wc::wc;
 pub type Target = (&'static str, fn(&[u8]));
 
 /// Every target.
-pub const ALL: [Target; 6] = [
+pub const ALL: [Target; 7] = [
     ("async_event", async_event),
+    ("cm_event", cm_event),
     ("gid_sysfs", gid_sysfs),
     ("ioctl_reply", ioctl_reply),
     ("nldev_dump", nldev_dump),

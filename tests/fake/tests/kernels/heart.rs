@@ -10,7 +10,7 @@ use uverbs::memory::MwType;
 use uverbs::owned::{self, Buffer, Work};
 use uverbs::{AccessFlags, AddressVector, CompletionQueue, Context, ErrorKind, QpType};
 use uverbs_core::CommandPath;
-use uverbs_fake::{Asked, Feature, Profile};
+use uverbs_fake::{CallKind, Feature, Profile};
 
 /// A kernel of that version, which publishes its GIDs in sysfs, as all do.
 pub(crate) fn bench(profile: Profile) -> Bench {
@@ -126,13 +126,13 @@ pub(crate) fn heart(profile: Profile) -> Ways {
 
     let mut ways: BTreeMap<usize, Vec<&str>> = BTreeMap::new();
     for seen in bench.fake.seen() {
-        let way = match seen.asked {
-            Asked::Method(..) => "method",
-            Asked::Invoked(_) => "`INVOKE_WRITE`",
-            Asked::Written(_) => "`write`",
+        let way = match seen.call {
+            CallKind::Method(..) => "method",
+            CallKind::Invoked(_) => "`INVOKE_WRITE`",
+            CallKind::Written(_) => "`write`",
             _ => continue,
         };
-        let Some(op) = seen.asked.operation().filter(|_| seen.answer.is_ok()) else {
+        let Some(op) = seen.call.operation().filter(|_| seen.answer.is_ok()) else {
             continue;
         };
         let place = Op::ALL.iter().position(|other| *other == op).unwrap();

@@ -22,7 +22,7 @@ fn one(run: &Run, which: u8) {
         0 => {
             let request = cq::Create {
                 vector: tape.byte().into(),
-                channel: tape.maybe(|_| run.fd()),
+                comp_channel: tape.maybe(|_| run.fd()),
                 flags: CqCreateFlags::from_bits_truncate(tape.byte().into()),
                 event_fd: tape.maybe(|_| run.fd()),
                 buffer: tape.maybe(|tape| match tape.flag() {

@@ -149,8 +149,8 @@ fn what_initiators_and_targets_lack_is_told() {
     let destination = s.way.to_dc_target(r.target.qp_num(), KEY);
     let in_second = destination.in_stream(1);
     let error = mlx5::send_dc(&mut s.qp, &request, &in_second).unwrap_err();
-    let (asked, streams) = (1, 1);
-    assert_eq!(error, PostError::NoSuchStream { asked, streams });
+    let (requested, streams) = (1, 1);
+    assert_eq!(error, PostError::NoSuchStream { requested, streams });
     let error = mlx5::send_dc(&mut r.target, &request, &destination).unwrap_err();
     assert_eq!(error, PostError::UnsupportedOperation);
     let failed = raw::recv(&mut r.target, 0, &[]).unwrap_err();

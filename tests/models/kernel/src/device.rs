@@ -40,7 +40,7 @@ const MTU_4096: u8 = 5;
 /// Entries of the GID table, most of them empty.
 const GID_TABLE: u32 = 1024;
 
-const GUID: [u8; 8] = [0x02, 0xfa, 0xce, 0xff, 0xfe, 0x00, 0x00, 0x01];
+pub(super) const GUID: [u8; 8] = [0x02, 0xfa, 0xce, 0xff, 0xfe, 0x00, 0x00, 0x01];
 
 /// The GIDs: a link-local address and an IPv4 one, both RoCE v2.
 pub(super) const GIDS: [[u8; 16]; 2] = [

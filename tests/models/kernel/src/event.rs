@@ -3,6 +3,7 @@
 use uverbs_uapi::ib_user_verbs::ib_uverbs_async_event_desc;
 use zerocopy::IntoBytes;
 
+use crate::cm;
 use crate::files::{Event, FileId, Role};
 use crate::state::{AfterRemoval, Kind, Owner, State};
 
@@ -66,10 +67,11 @@ pub(super) fn remove_device(state: &mut State, after: AfterRemoval) {
     broadcast(state, 0, DEVICE_FATAL);
     state.removed = Some(after);
     state.pending.clear();
+    cm::remove_device(state);
     for file in state
         .files
         .iter_mut()
-        .filter(|file| !matches!(file.role, Role::Device | Role::Events(_)))
+        .filter(|file| matches!(file.role, Role::Channel(_)))
     {
         file.close();
     }
@@ -89,7 +91,7 @@ pub(super) fn count(state: &mut State, owner: Owner) {
             .srqs
             .get_mut(&id)
             .map(|srq| &mut srq.counts.asynchronous),
-        Owner::Asynchronous(..) => None,
+        Owner::Asynchronous(..) | Owner::Id(_) | Owner::Request { .. } | Owner::Join(_) => None,
     };
     if let Some(counter) = counter {
         *counter += 1;

@@ -10,7 +10,7 @@ use uverbs_uapi::ib_user_ioctl_cmds::{
 use uverbs_core::error::{Errno, Op};
 use uverbs_core::sys::{Call, Command, Value};
 
-use crate::Asked;
+use crate::CallKind;
 
 /// Which calls a fault affects.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -26,7 +26,9 @@ pub enum When {
     /// Every legacy command with this number (including `IB_USER_VERBS_CMD_FLAG_EXTENDED` for
     /// extended ones), by either path.
     Command(u32),
-    /// Every call of an operation, in whatever encoding ([`Asked::operation`]).
+    /// Every command of the connection manager with this number (`RDMA_USER_CM_CMD_*`).
+    Cm(u32),
+    /// Every call of an operation, in whatever encoding ([`CallKind::operation`]).
     Operation(Op),
     /// Every ioctl.
     Ioctl,
@@ -113,7 +115,7 @@ impl Script {
 impl When {
     fn matches(self, number: u64, call: &Call<'_>) -> bool {
         match (self, call) {
-            (Self::Operation(wanted), _) => Asked::of(call).operation() == Some(wanted),
+            (Self::Operation(wanted), _) => CallKind::of(call).operation() == Some(wanted),
             (Self::Always, _)
             | (Self::Ioctl, Call::Ioctl(_))
             | (Self::Write, Call::Write(_))
@@ -124,6 +126,7 @@ impl When {
                 command.object == object && command.method == method
             }
             (Self::Command(wanted), Call::Write(command)) => command.number() == wanted,
+            (Self::Cm(wanted), Call::Cm(command)) => command.command == wanted,
             (Self::Command(wanted), Call::Ioctl(command)) => invoked(command) == Some(wanted),
             _ => false,
         }

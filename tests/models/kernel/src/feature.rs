@@ -82,6 +82,8 @@ features! {
     SpeedMethod since (7, 0),
     /// The core reports that drivers validate driver data.
     RobustUdata since (7, 2),
+    /// The connection manager resolves services, and takes events that programs write.
+    CmEvents since (7, 2),
 }
 
 impl Feature {

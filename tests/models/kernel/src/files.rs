@@ -27,13 +27,15 @@ pub(super) enum Role {
     Events(FileId),
     /// A completion channel of that context.
     Channel(FileId),
+    /// The connection manager, opened: `/dev/infiniband/rdma_cm`.
+    ConnectionManager,
 }
 
 impl Role {
-    /// The context it belongs to, if it is not a context itself.
+    /// The context it belongs to, if it is not a device itself.
     pub(super) fn context(self) -> Option<FileId> {
         match self {
-            Self::Device => None,
+            Self::Device | Self::ConnectionManager => None,
             Self::Events(context) | Self::Channel(context) => Some(context),
         }
     }
@@ -103,6 +105,16 @@ impl File {
             Mode::empty(),
         )?;
         rustix::io::read(reader, &mut [0; 1]).map(drop)
+    }
+
+    /// Takes the unread events that match.
+    pub(super) fn take(&mut self, matches: impl Fn(&Event) -> bool) -> Vec<Event> {
+        let (taken, left): (VecDeque<_>, _) = self.queue.drain(..).partition(matches);
+        self.queue = left;
+        if self.signalled && self.queue.is_empty() {
+            self.signalled = self.withdraw().is_err();
+        }
+        Vec::from(taken)
     }
 
     /// Closes the stream, because its object is gone: pending events can still be read, then reads

@@ -39,11 +39,13 @@
 //! | `schema`, `args`, `ioctl`, `legacy` | commands: generic checks, then dispatch |
 //! | `device`, `pd`, `mr`, `mw`, `ah`, `cq`, `srq`, `qp`, `modify` | one kernel object each |
 //! | `files`, `event` | descriptors and events |
+//! | `cm` | the connection manager: both ends of connections by address |
 //! | `ring`, `engine` | shared queues, and the device that processes them |
 //! | `fault`, `seen`, `operation` | injected faults, and a log of calls |
 
 mod ah;
 mod args;
+mod cm;
 mod cq;
 mod device;
 mod device_profile;
@@ -81,15 +83,16 @@ pub use fault::{Effect, Rewrite, When};
 pub use feature::Feature;
 pub use profile::Profile;
 pub use ring::RingView;
-pub use seen::{Asked, Seen};
+pub use seen::{CallKind, Seen};
 pub use state::AfterRemoval;
 
 use self::fault::ActiveFaults;
 use self::files::{Event, FileId, Role, is_nonblocking};
 use self::state::{Kind, State};
 use uverbs_core::error::{Errno, Error, Op, Result};
-use uverbs_core::sys::{Call, CharDevice, Kernel, Protection, Reply};
+use uverbs_core::sys::{Call, CharDevice, CmCommand, Kernel, Protection, Reply};
 use uverbs_core::types::DriverId;
+use uverbs_uapi::rdma_user_cm::RDMA_USER_CM_CMD_GET_EVENT;
 
 /// A kernel with one rxe device. Clones are the same kernel.
 #[derive(Clone)]
@@ -227,6 +230,22 @@ impl FakeKernel {
         Ok(state.files.open(Role::Device)?.1)
     }
 
+    /// Opens the connection manager, as `open(2)` of `/dev/infiniband/rdma_cm` would.
+    ///
+    /// The device has the addresses 10.0.0.1 and fe80::2fa:ceff:fe00:1. Ids with these addresses
+    /// connect to each other.
+    ///
+    /// # Errors
+    /// EMFILE and other errnos of creating a pipe.
+    pub fn open_connection_manager(&self) -> Result<OwnedFd, Errno> {
+        Ok(self.lock().files.open(Role::ConnectionManager)?.1)
+    }
+
+    /// Number of ids of the connection manager, including those for unread requests.
+    pub fn connection_ids(&self) -> usize {
+        self.lock().cm.len()
+    }
+
     /// Injects `effect` into the calls that `when` selects. Several faults can be active at the
     /// same time.
     ///
@@ -303,7 +322,7 @@ impl FakeKernel {
             event_files: state
                 .files
                 .iter()
-                .filter(|file| file.role != Role::Device)
+                .filter(|file| file.role.context().is_some())
                 .count(),
             pds: state.pds.len(),
             mrs: state.mrs.len(),
@@ -393,7 +412,7 @@ impl FakeKernel {
         let id = state.files.of_fd(fd)?.id;
         loop {
             let file = state.files.get_mut(id).ok_or(Errno::BADF)?;
-            if file.role == Role::Device {
+            if matches!(file.role, Role::Device | Role::ConnectionManager) {
                 return Err(Errno::INVAL);
             }
             if let Some(event) = file.queue.front()
@@ -410,11 +429,16 @@ impl FakeKernel {
             if is_nonblocking(fd) {
                 return Err(Errno::AGAIN);
             }
-            self.shared.waiting.fetch_add(1, Ordering::Relaxed);
-            let woken = self.shared.changed.wait(state);
-            state = woken.unwrap_or_else(PoisonError::into_inner);
-            self.shared.waiting.fetch_sub(1, Ordering::Relaxed);
+            state = self.wait(state);
         }
+    }
+
+    /// Waits until something changes.
+    fn wait<'a>(&self, state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
+        self.shared.waiting.fetch_add(1, Ordering::Relaxed);
+        let woken = self.shared.changed.wait(state);
+        self.shared.waiting.fetch_sub(1, Ordering::Relaxed);
+        woken.unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -478,7 +502,7 @@ unsafe impl Kernel for FakeKernel {
             let number = state.calls;
             state.calls += 1;
             state.seen.push(Seen {
-                asked: Asked::of(&call),
+                call: CallKind::of(&call),
                 answer: Ok(()),
             });
             (state.script.matching(number, &call), number)
@@ -532,8 +556,15 @@ impl FakeKernel {
         if let Call::Read(buffer) = call {
             return self.read(fd, buffer, faults).map(Reply::Read);
         }
+        if let Call::Cm(command) = call {
+            return self.manage(fd, command, faults).map(|()| Reply::Done);
+        }
         let mut state = self.lock_without_reaping();
         let file = state.files.of_fd(fd)?;
+        // The connection manager understands no other call, whatever its bytes.
+        if file.role == Role::ConnectionManager {
+            return Err(Errno::INVAL);
+        }
         // Event files have no ioctl, write or mmap.
         let id = match file.role.context() {
             None => file.id,
@@ -551,11 +582,45 @@ impl FakeKernel {
                 ..
             } => Err(Errno::PERM),
             Call::Map { offset, len, .. } => map(&mut state, id, offset, len, faults),
-            Call::Read(_) => Err(Errno::INVAL),
+            Call::Read(_) | Call::Cm(_) => Err(Errno::INVAL),
         };
         engine::progress(&mut state);
         self.wake();
         answer
+    }
+}
+
+impl FakeKernel {
+    /// A command of the connection manager.
+    fn manage(
+        &self,
+        fd: BorrowedFd<'_>,
+        command: &CmCommand<'_>,
+        faults: &ActiveFaults,
+    ) -> Result<(), Errno> {
+        let mut state = self.lock();
+        let file = state.files.of_fd(fd)?;
+        if file.role != Role::ConnectionManager {
+            return Err(Errno::INVAL);
+        }
+        let id = file.id;
+        if command.command != RDMA_USER_CM_CMD_GET_EVENT {
+            let answer = cm::run(&mut state, id, command, faults);
+            self.wake();
+            return answer;
+        }
+        cm::check(&state, command)?;
+        loop {
+            let file = state.files.get_mut(id).ok_or(Errno::BADF)?;
+            if let Some(event) = file.pop(fd) {
+                cm::deliver(&mut state, &event, command, faults);
+                return Ok(());
+            }
+            if is_nonblocking(fd) {
+                return Err(Errno::AGAIN);
+            }
+            state = self.wait(state);
+        }
     }
 }
 

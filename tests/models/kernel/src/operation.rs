@@ -7,16 +7,18 @@
 use uverbs_core::Op;
 use uverbs_uapi::ib_user_ioctl_cmds::*;
 use uverbs_uapi::ib_user_verbs::*;
+use uverbs_uapi::rdma_user_cm::*;
 
-use crate::Asked;
+use crate::CallKind;
 
-impl Asked {
+impl CallKind {
     /// The operation that an error of this call names. `None` for calls of other commands: flows,
     /// counters, what one vendor has.
     pub fn operation(self) -> Option<Op> {
         match self {
             Self::Method(object, method) => of_method(object, method),
             Self::Invoked(number) | Self::Written(number) => of_command(number),
+            Self::Cm(number) => of_cm(number),
             Self::Map { .. } => Some(Op::MapDeviceMemory),
             // The sizes of the structs that such descriptors are read by.
             Self::Read(8) => Some(Op::GetCompletionEvent),
@@ -88,6 +90,32 @@ fn of_command(number: u32) -> Option<Op> {
         IB_USER_VERBS_CMD_QUERY_QP => Op::QueryQueuePair,
         IB_USER_VERBS_CMD_DESTROY_QP => Op::DestroyQueuePair,
         IB_USER_VERBS_CMD_POST_SEND => Op::PostSend,
+        _ => return None,
+    })
+}
+
+fn of_cm(number: u32) -> Option<Op> {
+    Some(match number {
+        RDMA_USER_CM_CMD_CREATE_ID => Op::CmCreateId,
+        RDMA_USER_CM_CMD_DESTROY_ID => Op::CmDestroyId,
+        RDMA_USER_CM_CMD_BIND_IP | RDMA_USER_CM_CMD_BIND => Op::CmBind,
+        RDMA_USER_CM_CMD_RESOLVE_IP | RDMA_USER_CM_CMD_RESOLVE_ADDR => Op::CmResolveAddress,
+        RDMA_USER_CM_CMD_RESOLVE_ROUTE => Op::CmResolveRoute,
+        RDMA_USER_CM_CMD_QUERY_ROUTE | RDMA_USER_CM_CMD_QUERY => Op::CmQuery,
+        RDMA_USER_CM_CMD_CONNECT => Op::CmConnect,
+        RDMA_USER_CM_CMD_LISTEN => Op::CmListen,
+        RDMA_USER_CM_CMD_ACCEPT => Op::CmAccept,
+        RDMA_USER_CM_CMD_REJECT => Op::CmReject,
+        RDMA_USER_CM_CMD_DISCONNECT => Op::CmDisconnect,
+        RDMA_USER_CM_CMD_INIT_QP_ATTR => Op::CmInitQpAttr,
+        RDMA_USER_CM_CMD_GET_EVENT => Op::CmGetEvent,
+        RDMA_USER_CM_CMD_SET_OPTION => Op::CmSetOption,
+        RDMA_USER_CM_CMD_NOTIFY => Op::CmNotify,
+        RDMA_USER_CM_CMD_JOIN_IP_MCAST | RDMA_USER_CM_CMD_JOIN_MCAST => Op::CmJoinMulticast,
+        RDMA_USER_CM_CMD_LEAVE_MCAST => Op::CmLeaveMulticast,
+        RDMA_USER_CM_CMD_MIGRATE_ID => Op::CmMigrateId,
+        RDMA_USER_CM_CMD_RESOLVE_IB_SERVICE => Op::CmResolveService,
+        RDMA_USER_CM_CMD_WRITE_CM_EVENT => Op::CmWriteEvent,
         _ => return None,
     })
 }

@@ -8,7 +8,7 @@ use uverbs_core::sys::{Call, Protection};
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Seen {
     /// The request.
-    pub asked: Asked,
+    pub call: CallKind,
     /// The result.
     pub answer: Result<(), Errno>,
 }
@@ -16,13 +16,15 @@ pub struct Seen {
 /// The request.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 #[non_exhaustive]
-pub enum Asked {
+pub enum CallKind {
     /// An ioctl method of an object, by `UVERBS_OBJECT_*` and `UVERBS_METHOD_*`.
     Method(u16, u16),
     /// A legacy command through `INVOKE_WRITE`, by its number with flags.
     Invoked(u32),
     /// A legacy command through `write(2)`, by its number with flags.
     Written(u32),
+    /// A command of the connection manager, by its number.
+    Cm(u32),
     /// `mmap(2)`.
     Map {
         /// Offset.
@@ -36,7 +38,7 @@ pub enum Asked {
     Read(usize),
 }
 
-impl Asked {
+impl CallKind {
     pub(super) fn of(call: &Call<'_>) -> Self {
         match *call {
             Call::Ioctl(command) => match invoked(command) {
@@ -44,6 +46,7 @@ impl Asked {
                 None => Self::Method(command.object, command.method),
             },
             Call::Write(command) => Self::Written(command.number()),
+            Call::Cm(command) => Self::Cm(command.command),
             Call::Read(buffer) => Self::Read(buffer.len()),
             Call::Map {
                 offset,

@@ -9,6 +9,7 @@ use uverbs_uapi::ib_user_ioctl_cmds::{
 };
 
 use crate::ah::Ah;
+use crate::cm::{self, Manager};
 use crate::cq::Cq;
 use crate::device_profile::DeviceProfile;
 use crate::fault::Script;
@@ -58,6 +59,12 @@ pub(super) enum Owner {
     Completion(u32),
     /// An asynchronous event of that object.
     Asynchronous(Kind, u32),
+    /// An event of that id of the connection manager.
+    Id(u32),
+    /// A request that a listener got, and the id for it.
+    Request { listener: u32, child: u32 },
+    /// An event of that multicast group.
+    Join(u32),
 }
 
 /// One opened device with a context.
@@ -112,6 +119,7 @@ pub(super) struct State {
     pub(super) qps: BTreeMap<u32, Qp>,
     pub(super) srqs: BTreeMap<u32, Srq>,
     pub(super) ahs: BTreeMap<u32, Ah>,
+    pub(super) cm: Manager,
 }
 
 impl State {
@@ -138,6 +146,7 @@ impl State {
             qps: BTreeMap::new(),
             srqs: BTreeMap::new(),
             ahs: BTreeMap::new(),
+            cm: Manager::default(),
         }
     }
 
@@ -312,6 +321,7 @@ impl State {
     /// Releases files whose last descriptor was closed, as the kernel does.
     pub(super) fn reap(&mut self) {
         for file in self.files.reap() {
+            cm::close_file(self, file);
             self.contexts.remove(&file);
             self.refused.remove(&file);
             self.pending.retain(|pending| pending.file != file);

@@ -32,7 +32,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     loop {
         let Some(done) = cq.poll()? else { continue };
         let Ok(finished) = qp.complete(done) else {
-            return Err("a completion of nobody's".into());
+            return Err("a completion that belongs to no request".into());
         };
         if !finished.status.is_success() {
             return Err(finished.status.to_string().into());

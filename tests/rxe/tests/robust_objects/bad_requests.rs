@@ -354,7 +354,13 @@ fn wrong_states_and_queues() {
         .send_inline(&[0; 4096], 0)
         .expect_err("more than it was made for");
     assert!(
-        matches!(refused, PostError::InlineTooLong { asked: 4096, .. }),
+        matches!(
+            refused,
+            PostError::InlineTooLong {
+                requested: 4096,
+                ..
+            }
+        ),
         "{refused}"
     );
     looped.buffers.push(own);

@@ -81,14 +81,14 @@ fn f16_without_permission() {
             &by_name,
             ErrorKind::PermissionDenied,
             Some(Errno::ACCESS),
-            "chmod 666",
+            "udevadm trigger",
         );
         let by_path = refused_within(AT_ONCE, || OpenOptions::new().open_path(&path));
         check(
             &by_path,
             ErrorKind::PermissionDenied,
             Some(Errno::ACCESS),
-            "chmod 666",
+            "udevadm trigger",
         );
         let listed = uverbs::devices().expect("devices are listed all the same");
         let device = listed

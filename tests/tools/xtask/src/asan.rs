@@ -1,6 +1,6 @@
 //! `cargo xtask asan`: tests that need no machine, under AddressSanitizer.
 
-use crate::cargo::{PACKAGES, TARGET, THINNED};
+use crate::cargo::{PACKAGES, TARGET, THINNED, TIMED};
 use clap::Args;
 use std::process::ExitCode;
 use testbed::cargo::workspace;
@@ -34,7 +34,7 @@ pub(crate) fn run(options: &Options) -> anyhow::Result<ExitCode> {
         .args(PACKAGES.iter().flat_map(|name| ["--package", name]))
         .arg("--target-dir")
         .arg(workspace().join("target/asan"))
-        .arg("--")
+        .args(["--", "--skip", TIMED])
         .args(&options.filters)
         .env("RUSTFLAGS", "-Zsanitizer=address")
         .env("RUSTC_BOOTSTRAP", "1")

@@ -1,7 +1,7 @@
 //! `cargo xtask cross`: tests that need no machine of their own, as programs of other
 //! architectures, run by QEMU.
 
-use crate::cargo::THINNED;
+use crate::cargo::{THINNED, TIMED};
 use anyhow::bail;
 use clap::{Args, ValueEnum};
 use std::process::{Command, ExitCode};
@@ -23,7 +23,13 @@ const PACKAGES: [&str; 9] = [
 ];
 
 /// The core of them.
-const SHARE: [&str; 4] = ["uverbs-core", "uverbs-rxe", "uverbs-mlx5", "fake-tests"];
+const SHARE: [&str; 5] = [
+    "uverbs-core",
+    "uverbs-rxe",
+    "uverbs-mlx5",
+    "fake-tests",
+    "hostile-tests",
+];
 
 /// These tests read `/proc/self/maps` while they run. QEMU generates it from two tables that other
 /// threads modify meanwhile.
@@ -34,10 +40,13 @@ const CASES: &str = "32";
 
 /// Tests that need features programs run by QEMU lack, by part of their names, and the missing
 /// feature.
-const LACKING: [(&str, &str); 1] = [(
-    "discover::tests::forks::the_kernel_does_it",
-    "flags in /proc/self/smaps, which QEMU makes up without them",
-)];
+const LACKING: [(&str, &str); 2] = [
+    (
+        "discover::tests::forks::the_kernel_does_it",
+        "flags in /proc/self/smaps, which QEMU makes up without them",
+    ),
+    (TIMED, "times that do not include translating the program"),
+];
 
 /// The same for s390x: its processor accesses registers with special instructions, so nothing that
 /// needs registers is opened there.
@@ -86,8 +95,8 @@ pub(crate) struct Options {
 }
 
 impl Options {
-    /// The rings, the state shared by threads, and the stack on the fake kernel, on the
-    /// architecture with weak memory ordering.
+    /// The rings, the state shared by threads, and the stack on the fake kernel and on hostile
+    /// ones, on the architecture with weak memory ordering.
     pub(crate) fn share() -> Self {
         Self {
             machine: vec![Foreign::Aarch64],

@@ -1,7 +1,7 @@
 //! `cargo xtask miri`: tests that make no system call, in the interpreter that detects undefined
 //! behaviour.
 
-use crate::cargo::PACKAGES;
+use crate::cargo::{PACKAGES, TIMED};
 use anyhow::bail;
 use clap::Args;
 use std::process::{Command, ExitCode};
@@ -46,7 +46,8 @@ const SHARING: [(&str, &[&str], &str); 2] = [
 const CASES: &str = "6";
 
 /// Tests that need something the interpreter lacks, by part of their names, and what that is.
-const LACKING: [(&str, &str); 12] = [
+const LACKING: [(&str, &str); 13] = [
+    (TIMED, "times that do not include interpreting the program"),
     ("discover::tests::sources::", "stat(2) of device nodes"),
     (
         "discover::tests::forks::the_kernel_does_it",

@@ -10,9 +10,29 @@ use std::path::Path;
 use std::process::ExitCode;
 use testbed::cargo::{build_program, workspace};
 
-/// The page with the table, and the line after which the table is.
-const PAGE: &str = "docs/guide/containers-and-permissions.md";
+/// The line after which a page has its table.
 const MARK: &str = "Made by `cargo xtask sizes --write`.";
+
+/// How programs are built, and the page with the table.
+struct Way {
+    page: &'static str,
+    args: &'static [&'static str],
+}
+
+/// As released.
+const RELEASE: Way = Way {
+    page: "docs/guide/containers-and-permissions.md",
+    args: &["--release"],
+};
+
+/// As small as they get.
+const SMALL: Way = Way {
+    page: "docs/guide/small.md",
+    args: &[
+        "--profile=small",
+        "--config=target.x86_64-unknown-linux-musl.rustflags=['-Crelocation-model=static']",
+    ],
+};
 
 /// The program that is measured.
 const PROGRAM: &str = "ping_pong_rc";
@@ -24,8 +44,8 @@ const SUBSETS: [&str; 3] = ["rxe", "mlx5", "mlx5,rxe"];
 /// Measure the size of the static ping-pong with each provider and with all, and of the
 /// command-line tool
 ///
-/// Programs for x86-64 and musl, as `--release` builds them. A program with one provider has to be
-/// smaller than that with all.
+/// Programs for x86-64 and musl, as `--release` builds them, and with the profile `small`. A
+/// program with one provider has to be smaller than that with all.
 #[derive(Args, Debug)]
 pub(crate) struct Options {
     /// Write the table into the guide.
@@ -41,41 +61,49 @@ struct Row {
 }
 
 pub(crate) fn run(options: &Options) -> anyhow::Result<ExitCode> {
-    let mut rows = subsets()?;
-    rows.push(Row {
+    let mut released = subsets(&RELEASE)?;
+    released.push(Row {
         name: "the tool `uverbs`, with its self-test".into(),
         bytes: bytes(&programs::uverbs()?)?,
     });
-    let table = table(&rows);
-    print!("{table}");
-    if options.write {
-        let path = workspace().join(PAGE);
-        let page = fs::read_to_string(&path).with_context(|| PAGE)?;
-        let page = with_table(&page, &table).with_context(|| format!("{PAGE} lacks: {MARK}"))?;
-        fs::write(&path, page).with_context(|| PAGE)?;
-    }
+    show(&RELEASE, &released, options.write)?;
+    show(&SMALL, &subsets(&SMALL)?, options.write)?;
     Ok(ExitCode::SUCCESS)
+}
+
+fn show(way: &Way, rows: &[Row], write: bool) -> anyhow::Result<()> {
+    let (page, table) = (way.page, table(rows));
+    println!("{page}\n\n{table}");
+    if write {
+        let path = workspace().join(page);
+        let old = fs::read_to_string(&path).with_context(|| page)?;
+        let new = with_table(&old, &table).with_context(|| format!("{page} lacks: {MARK}"))?;
+        fs::write(&path, new).with_context(|| page)?;
+    }
+    Ok(())
 }
 
 /// Fails if a program is not smaller with fewer providers.
 pub(crate) fn compare() -> anyhow::Result<()> {
-    print!("{}", table(&subsets()?));
+    for way in [RELEASE, SMALL] {
+        show(&way, &subsets(&way)?, false)?;
+    }
     Ok(())
 }
 
-fn subsets() -> anyhow::Result<Vec<Row>> {
+fn subsets(way: &Way) -> anyhow::Result<Vec<Row>> {
     let mut rows = Vec::new();
     for features in SUBSETS {
         let chosen = format!("--features={features}");
-        let args = [
-            "build",
-            "--release",
+        let mut args = vec!["build"];
+        args.extend(way.args);
+        args.extend([
             "--package=uverbs",
             "--example",
             PROGRAM,
             "--no-default-features",
             &chosen,
-        ];
+        ]);
         // The next one replaces this one.
         rows.push(Row {
             name: format!("`{PROGRAM}`, `--no-default-features --features {features}`"),

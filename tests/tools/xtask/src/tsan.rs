@@ -1,6 +1,6 @@
 //! `cargo xtask tsan`: tests that need no machine, under ThreadSanitizer.
 
-use crate::cargo::{PACKAGES, TARGET};
+use crate::cargo::{PACKAGES, TARGET, TIMED};
 use anyhow::bail;
 use clap::Args;
 use std::process::{Command, ExitCode};
@@ -75,6 +75,7 @@ fn watched(package: &str, filters: &[String]) -> Command {
         .arg(workspace().join("target/tsan"))
         .arg("--")
         .args(filters)
+        .args(["--skip", TIMED])
         .env("RUSTFLAGS", FLAGS)
         .env("PROPTEST_CASES", CASES);
     command

@@ -45,7 +45,7 @@ pub fn by_an_id(stage: &dyn Stage) {
         }
     }
     let mut raw = ground.looped(None);
-    let mut left = post_under(&mut raw, &near(seen), target.remote());
+    let mut left = post_under(&mut raw, &near(seen), target.remote().start());
     let mut qp = uverbs::owned::QueuePair::new(raw);
     let room = ground.buffer(0);
     qp.recv(room, 3).expect("a receive");
@@ -73,7 +73,7 @@ pub fn from_elsewhere(stage: &dyn Stage) {
         let seen = received.completion.wr_id;
         let room = ground.buffer(0);
         srq.recv(room, 3).expect("a receive");
-        let mut left = post_under(&mut raw, &near(seen), target.remote());
+        let mut left = post_under(&mut raw, &near(seen), target.remote().start());
         while left > 0 {
             left -= 1;
             let forged =
@@ -98,7 +98,7 @@ pub fn held_over_posts(stage: &dyn Stage) {
 fn held_over(stage: &dyn Stage, refusals: usize) {
     let mut ground = Ground::new(stage);
     let mut reader = Reader::new(&mut ground);
-    let target = reader.source.remote();
+    let target = reader.source.remote().start();
     let mut spare = ground.buffer(0);
     let read = |buffer, number| Work::read(target).memory((buffer, 16)).user_data(number);
     let (first, second) = (ground.buffer(0), ground.buffer(0));

@@ -42,7 +42,7 @@ fn the_defaults_are_the_documented_ones() {
         AccessFlags::empty()
     );
     assert_eq!(info.min_rnr_timer.raw(), 16);
-    assert_eq!(info.timeout.raw(), 4);
+    assert_eq!(info.timeout.raw(), 14);
     assert_eq!(info.retry_count.raw(), 6);
     assert_eq!(info.rnr_retry.raw(), 6);
     assert_eq!((info.max_rd_atomic, info.max_dest_rd_atomic), (1, 1));

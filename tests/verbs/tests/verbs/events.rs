@@ -104,7 +104,7 @@ fn an_access_violation_is_told_to_the_side_whose_memory_it_was() {
             .access(AccessFlags::REMOTE_WRITE | AccessFlags::LOCAL_WRITE)
     });
     let memory = Registered::remote_all(&pair.b.pd, 64);
-    let wrong = memory.remote_by(0, RemoteKey::new(memory.mr().rkey().raw() ^ 0x33));
+    let wrong = memory.remote_by(0, RemoteKey::from_raw(memory.mr().rkey().raw() ^ 0x33));
     let bytes: [&[u8]; 1] = [b"break in"];
     let request = SendRequest::new(Operation::Write(wrong), Payload::Inline(&bytes));
     raw::send(&mut pair.a.qp, &[request]).unwrap();

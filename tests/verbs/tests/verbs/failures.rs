@@ -63,7 +63,7 @@ impl Target {
 #[test]
 fn a_key_that_does_not_exist() {
     let target = target(ALL);
-    let key = RemoteKey::new(target.memory.mr().rkey().raw() ^ 0x80);
+    let key = RemoteKey::from_raw(target.memory.mr().rkey().raw() ^ 0x80);
     let operation = Operation::Write(target.memory.remote_by(0, key));
     assert_eq!(target.fail(operation, 8), WcStatus::RemoteAccess);
 }
@@ -118,7 +118,7 @@ fn local_memory_that_is_not_registered() {
     requests_fail();
     let mut pair = Pair::new(QpType::Rc);
     let local = Registered::local(&pair.a.pd, 64);
-    let key = LocalKey::new(local.mr().lkey().raw() ^ 0x80);
+    let key = LocalKey::from_raw(local.mr().lkey().raw() ^ 0x80);
     let pieces = [local.raw_sge(0, 8, key)];
     raw::recv(&mut pair.b.qp, 1, &[]).unwrap();
     raw::send(&mut pair.a.qp, &[SendRequest::send(&pieces).wr_id(9)]).unwrap();
@@ -195,7 +195,7 @@ fn a_receive_into_memory_that_is_not_registered() {
     requests_fail();
     let mut pair = Pair::new(QpType::Rc);
     let to = Registered::local(&pair.b.pd, 64);
-    let key = LocalKey::new(to.mr().lkey().raw() ^ 0x80);
+    let key = LocalKey::from_raw(to.mr().lkey().raw() ^ 0x80);
     raw::recv(&mut pair.b.qp, 3, &[to.raw_sge(0, 64, key)]).unwrap();
     let bytes: [&[u8]; 1] = [b"nowhere"];
     raw::send(

@@ -141,7 +141,7 @@ fn every_kind_of_work() {
     let word = target.store(8, 41);
     assert!(word);
     let [old] = all.pd.buffers::<1>(8).unwrap();
-    let mut remote = target.remote();
+    let mut remote = target.remote().start();
     remote.address += 8;
     let add = uverbs::Operation::FetchAdd { remote, add: 1 };
     all.qp.post(Work::new(add).memory(old)).unwrap();
@@ -204,13 +204,16 @@ fn what_is_refused_comes_back_with_its_memory() {
     let own = refused.work.unwrap().take_memory().into_buffer().unwrap();
     assert_eq!(own.len(), 64);
     let invalidate = Work::new(uverbs::Operation::LocalInvalidate(
-        uverbs::memory::RemoteKey::new(1),
+        uverbs::memory::RemoteKey::from_raw(1),
     ));
     let refused = all.qp.post(invalidate).unwrap_err();
     assert_eq!(refused.error, PostError::UnsupportedOperation);
     assert!(matches!(
         all.qp.send_inline(&[0; 4096], 1),
-        Err(PostError::InlineTooLong { asked: 4096, .. })
+        Err(PostError::InlineTooLong {
+            requested: 4096,
+            ..
+        })
     ));
     assert_eq!((all.qp.sends_posted(), all.qp.receives_posted()), (0, 0));
 }
@@ -382,7 +385,7 @@ fn whatever_is_forgotten_no_memory_is_written_that_is_someone_else_s() {
     receiver.recv(buffer, 1).unwrap();
     std::mem::forget(receiver);
     let target = all.pd.expose(4096, AccessFlags::REMOTE_WRITE).unwrap();
-    let remote = target.remote();
+    let remote = target.remote().start();
     std::mem::forget(target);
     // New memory everywhere, which must not change.
     let witnesses: Vec<Buffer> = (0..50)

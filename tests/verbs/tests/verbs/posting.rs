@@ -138,7 +138,10 @@ fn a_list_stops_at_the_request_that_is_refused() {
     assert_eq!(failed.posted, 2);
     assert!(matches!(
         failed.error,
-        PostError::InlineTooLong { asked: 1000, .. }
+        PostError::InlineTooLong {
+            requested: 1000,
+            ..
+        }
     ));
     let done = drain(&mut pair.a.cq, 2);
     assert_eq!([done[0].wr_id, done[1].wr_id], [1, 2]);
@@ -218,8 +221,8 @@ fn inline_data_up_to_the_limit_and_no_further() {
     }
     let pieces: [&[u8]; 1] = [&data];
     let failed = raw::send(&mut pair.a.qp, &[SendRequest::send_inline(&pieces)]).unwrap_err();
-    let asked = u64::from(max) + 1;
-    assert_eq!(failed.error, PostError::InlineTooLong { asked, max });
+    let requested = u64::from(max) + 1;
+    assert_eq!(failed.error, PostError::InlineTooLong { requested, max });
 }
 
 #[test]
@@ -285,7 +288,7 @@ fn f21_requests_that_do_not_fit_are_refused_before_the_ring_is_touched() {
     assert_eq!(
         failed.error,
         PostError::TooManySges {
-            asked: max + 1,
+            requested: max + 1,
             max
         }
     );
@@ -295,7 +298,7 @@ fn f21_requests_that_do_not_fit_are_refused_before_the_ring_is_touched() {
     assert_eq!(
         failed.error,
         PostError::TooManySges {
-            asked: max + 1,
+            requested: max + 1,
             max
         }
     );

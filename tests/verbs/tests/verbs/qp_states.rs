@@ -424,13 +424,14 @@ fn sizes_beyond_the_device_are_refused() {
         let builder = set(pd.queue_pair(QpType::Rc, &cq, &cq));
         builder.build().unwrap_err().kind()
     };
-    let sets: [Set<'_>; 6] = [
+    let sets: [Set<'_>; 7] = [
         &|b| b.max_send_wr(max_wr + 1),
         &|b| b.max_recv_wr(u32::MAX),
         &|b| b.max_send_sge(max_sge + 1),
         &|b| b.max_recv_sge(max_sge + 1),
         &|b| b.max_inline_data(100_000),
-        &|b| b.service_level(16),
+        &|b| b.max_rd_atomic(255),
+        &|b| b.max_dest_rd_atomic(255),
     ];
     for set in sets {
         assert_eq!(refused(set), ErrorKind::LimitExceeded);

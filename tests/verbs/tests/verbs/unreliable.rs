@@ -99,7 +99,7 @@ fn a_write_with_a_bad_key_disturbs_nobody() {
     let bytes: [&[u8]; 1] = [b"wild"];
     let wrong = to.remote_by(
         0,
-        uverbs::memory::RemoteKey::new(to.mr().rkey().raw() ^ 0x55),
+        uverbs::memory::RemoteKey::from_raw(to.mr().rkey().raw() ^ 0x55),
     );
     let write = |remote| SendRequest::new(Operation::Write(remote), Payload::Inline(&bytes));
     finish(&mut pair, write(wrong));

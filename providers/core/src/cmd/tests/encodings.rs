@@ -296,7 +296,7 @@ fn completion_queues() {
 fn a_completion_channel_is_named_by_its_descriptor() {
     let bench = Bench::new(Script::new());
     let request = cq::Create {
-        channel: Some(bench.fd()),
+        comp_channel: Some(bench.fd()),
         ..cq::Create::new(1, 0)
     };
     cq::create(&bench.file, &request, &Uhw::NONE).unwrap();

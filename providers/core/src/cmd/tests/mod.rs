@@ -7,10 +7,11 @@
 
 mod destroys;
 mod encodings;
+mod fields;
 mod paths;
+mod pending;
 mod posting;
 mod replies;
-mod stakes;
 #[cfg(not(miri))]
 mod unanswered;
 
@@ -188,7 +189,7 @@ unsafe impl Kernel for Script {
                 self.fill("read", buffer);
                 return Ok(Reply::Read(buffer.len()));
             }
-            Call::Map { .. } => return Err(Errno::NOSYS),
+            Call::Map { .. } | Call::Cm(_) => return Err(Errno::NOSYS),
         }
         Ok(Reply::Done)
     }

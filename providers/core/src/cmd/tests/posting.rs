@@ -75,7 +75,7 @@ fn arming_starts_with_a_write_too() {
 const PIECE: Sge = Sge {
     address: 0x1000,
     length: 64,
-    key: LocalKey::new(5),
+    key: LocalKey::from_raw(5),
 };
 
 #[test]
@@ -83,7 +83,7 @@ fn requests_come_first_and_then_all_their_pieces() {
     let bench = Bench::new(Script::new());
     let remote = Remote {
         address: 0x2000,
-        key: RemoteKey::new(6),
+        key: RemoteKey::from_raw(6),
     };
     let pieces = [PIECE, PIECE];
     let requests = [
@@ -136,7 +136,10 @@ fn requests_come_first_and_then_all_their_pieces() {
 fn what_the_kernel_cannot_post_is_refused_before_anything_is() {
     let bench = Bench::new(Script::new());
     let inline = SendRequest::send_inline(&[b"x"]);
-    let invalidate = SendRequest::new(Operation::LocalInvalidate(RemoteKey::new(1)), Payload::NONE);
+    let invalidate = SendRequest::new(
+        Operation::LocalInvalidate(RemoteKey::from_raw(1)),
+        Payload::NONE,
+    );
     for request in [inline, invalidate] {
         let requests = [SendRequest::send(&[]), request];
         assert!(

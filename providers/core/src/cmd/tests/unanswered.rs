@@ -10,7 +10,7 @@ use crate::cmd::{ah, comp_channel, context, cq, flow, ind_table, mr, mw, pd, qp,
 use crate::error::{Error, ErrorKind};
 use crate::file::{CommandPath, UverbsFile};
 use crate::sys::{Linux, Uhw};
-use crate::types::{AccessFlags, AddressVector, MwType, QpCaps, QpType};
+use crate::types::{AccessFlags, AddressVector, MwType, QpCaps, QpCreateFlags, QpType};
 
 /// The running kernel, with `/dev/null` for a device.
 #[expect(unsafe_code, reason = "opens a file that is not a device")]
@@ -88,6 +88,11 @@ fn no_create_succeeds_without_a_handle() {
         recv_cq: Some(2),
         ..qp::Create::new(QpType::Rc, qp::Parent::Pd(3), 0x42, QpCaps::default())
     };
+    // One that only the extended command can make.
+    let flagged = qp::Create {
+        flags: QpCreateFlags::SCATTER_FCS,
+        ..pair
+    };
     let open = qp::Open {
         xrcd: 8,
         qp_num: 17,
@@ -106,6 +111,7 @@ fn no_create_succeeds_without_a_handle() {
         assert_bad(cq::create(&file, &cq::Create::new(1, 0), &uhw));
         assert_bad(srq::create(&file, &shared, &uhw));
         assert_bad(qp::create(&file, &pair, &uhw));
+        assert_bad(qp::create(&file, &flagged, &uhw));
         assert_bad(qp::open(&file, &open, &uhw));
         assert_bad(wq::create(&file, &queue, &uhw));
         assert_bad(ind_table::create(&file, &[1, 2], &uhw));

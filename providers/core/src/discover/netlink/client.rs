@@ -14,6 +14,7 @@ use super::{
     Request, Resource, ResourceKind, Summary, System, Usage, Uverbs, parse_counters,
 };
 use crate::error::{Errno, Error, ErrorKind, Op, Result};
+use crate::sys::CM;
 
 /// How many character devices are queried in one datagram: the answers fit the socket's buffer.
 const BATCH: usize = 8;
@@ -94,6 +95,18 @@ impl<T: NetlinkTransport> Client<T> {
         let attributes = [device(index), uverbs()?];
         let request = Request::get(RDMA_NLDEV_CMD_GET_CHARDEV, &attributes);
         self.one(Op::ListDevices, &request, Uverbs::parse)
+    }
+
+    /// The character device of the connection manager (Linux 5.3), of which there is one for all
+    /// devices. The kernel loads `rdma_ucm` if modules are loaded on demand.
+    ///
+    /// # Errors
+    /// EINVAL if the kernel is older; EOPNOTSUPP or ENODEV if `rdma_ucm` is not loaded.
+    pub fn connection_manager(&mut self) -> Result<Uverbs> {
+        let op = Op::OpenConnectionManager;
+        let attributes = [Attribute::text(op, RDMA_NLDEV_ATTR_CHARDEV_TYPE, CM)?];
+        let request = Request::get(RDMA_NLDEV_CMD_GET_CHARDEV, &attributes);
+        self.one(op, &request, Uverbs::parse)
     }
 
     /// The character devices of several devices, in as few datagrams as possible.

@@ -79,7 +79,8 @@ impl Device {
     }
 }
 
-/// A device's verbs character device (`RDMA_NLDEV_CMD_GET_CHARDEV` of `uverbs`).
+/// A device's verbs character device (`RDMA_NLDEV_CMD_GET_CHARDEV` of `uverbs`), or that of the
+/// connection manager.
 #[derive(Clone, Debug, Eq, PartialEq)]
 #[non_exhaustive]
 pub struct Uverbs {

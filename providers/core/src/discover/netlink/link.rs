@@ -10,7 +10,7 @@ use uverbs_uapi::rdma_netlink::{
 
 use super::{Attribute, Client, NetlinkTransport, NetnsMode, Request};
 use crate::error::{Errno, Error, Op, Result};
-use crate::types::asked;
+use crate::types::checked;
 
 impl<T: NetlinkTransport> Client<T> {
     /// `rdma link add NAME type KIND netdev NETDEV`—creates a software device on a network device.
@@ -90,7 +90,7 @@ impl<T: NetlinkTransport> Client<T> {
     pub fn set_netns_mode(&mut self, mode: NetnsMode) -> Result<()> {
         let op = Op::SetSystem;
         if let NetnsMode::Unknown(mode) = mode {
-            return Err(asked::unnamed(op, "mode", mode.raw().into()));
+            return Err(checked::unnamed(op, "mode", mode.raw().into()));
         }
         let attributes = [Attribute::u8(RDMA_NLDEV_SYS_ATTR_NETNS_MODE, mode.raw())];
         self.order(op, &Request::order(RDMA_NLDEV_CMD_SYS_SET, &attributes))

@@ -4,4 +4,4 @@
 mod forks;
 mod sources;
 mod tables;
-mod tree;
+pub(crate) mod tree;

@@ -9,12 +9,12 @@ use crate::discover::Options;
 
 static COUNT: AtomicU32 = AtomicU32::new(0);
 
-pub(super) struct Tree {
+pub(crate) struct Tree {
     root: PathBuf,
 }
 
 impl Tree {
-    pub(super) fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let name = format!(
             "uverbs-tree-{}-{}",
             std::process::id(),
@@ -27,16 +27,16 @@ impl Tree {
         Self { root }
     }
 
-    pub(super) fn sys(&self) -> PathBuf {
+    pub(crate) fn sys(&self) -> PathBuf {
         self.root.join("sys")
     }
 
-    pub(super) fn node(&self, name: &str) -> PathBuf {
+    pub(crate) fn node(&self, name: &str) -> PathBuf {
         self.root.join("dev/infiniband").join(name)
     }
 
     /// Uses only the tree, not the netlink of this machine.
-    pub(super) fn options(&self) -> Options {
+    pub(crate) fn options(&self) -> Options {
         Options {
             netlink: false,
             sysfs_root: self.sys(),
@@ -45,21 +45,21 @@ impl Tree {
         }
     }
 
-    pub(super) fn write(&self, path: impl AsRef<Path>, text: &str) {
+    pub(crate) fn write(&self, path: impl AsRef<Path>, text: &str) {
         let path = self.sys().join("class").join(path);
         fs::create_dir_all(path.parent().unwrap()).unwrap();
         fs::write(path, text).unwrap();
     }
 
     /// An RDMA device as sysfs shows it.
-    pub(super) fn device(&self, name: &str, files: &[(&str, &str)]) {
+    pub(crate) fn device(&self, name: &str, files: &[(&str, &str)]) {
         for (file, text) in files {
             self.write(Path::new("infiniband").join(name).join(file), text);
         }
     }
 
     /// Its verbs node as sysfs shows it, with the number of `/dev/null`.
-    pub(super) fn uverbs(&self, uverbs: &str, device: &str, abi: u32) {
+    pub(crate) fn uverbs(&self, uverbs: &str, device: &str, abi: u32) {
         let folder = Path::new("infiniband_verbs").join(uverbs);
         self.write(folder.join("dev"), "1:3\n");
         self.write(folder.join("ibdev"), &format!("{device}\n"));
@@ -68,11 +68,11 @@ impl Tree {
     }
 
     /// A node: a link to a device that every machine has.
-    pub(super) fn link(&self, node: &str, to: &str) {
+    pub(crate) fn link(&self, node: &str, to: &str) {
         symlink(to, self.node(node)).unwrap();
     }
 
-    pub(super) fn link_number(&self, number: &str, to: &str) {
+    pub(crate) fn link_number(&self, number: &str, to: &str) {
         symlink(to, self.root.join("dev/char").join(number)).unwrap();
     }
 }

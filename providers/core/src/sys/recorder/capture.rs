@@ -16,13 +16,14 @@ use super::fields::{self, value};
 use super::names::Name;
 use super::record::{Attribute, Body, CommandPath, Direction, FdClass, Value};
 use crate::error::Errno;
-use crate::sys::{Attr, Call, Command, Reply, Uhw, Value as Sent};
+use crate::sys::{Attr, Call, CmCommand, Command, Reply, Uhw, Value as Sent};
 
 /// The class of the descriptor a call goes to.
 pub(super) fn class(call: &Call<'_>) -> FdClass {
     const ASYNC: usize = size_of::<ib_uverbs_async_event_desc>();
     const COMPLETION: usize = size_of::<ib_uverbs_comp_event_desc>();
     match call {
+        Call::Cm(_) => FdClass::ConnectionManager,
         Call::Read(buffer) => match buffer.len() {
             ASYNC => FdClass::AsyncEvents,
             COMPLETION => FdClass::CompletionEvents,
@@ -47,6 +48,7 @@ pub(super) fn body(call: &Call<'_>, answer: &Result<Reply, Errno>) -> Body {
             &command.uhw,
             answered,
         ),
+        Call::Cm(command) => cm(command, answered),
         Call::Read(buffer) => {
             let count = match answer {
                 Ok(Reply::Read(count)) => *count,
@@ -128,6 +130,36 @@ fn legacy(
     Body::Command {
         command,
         path,
+        attributes,
+    }
+}
+
+/// A command of the connection manager.
+fn cm(command: &CmCommand<'_>, answered: bool) -> Body {
+    let name = Name::new(names::cm_command(command.command), command.command);
+    let mut attributes = fields::of_cm(&name, false, command.request, Direction::In)
+        .unwrap_or_else(|| raw(UVERBS_ATTR_CORE_IN, Direction::In, command.request));
+    // The request has the address of the value in this place.
+    attributes.retain(|field| field.name.full() != Some("optval"));
+    if !command.value.is_empty() {
+        attributes.push(Attribute {
+            name: Name::new(Some("optval"), 0),
+            direction: Direction::In,
+            len: command.value.len(),
+            mandatory: true,
+            value: value(command.value),
+        });
+    }
+    if answered {
+        let bytes: Vec<u8> = command.reply.iter().map(Cell::get).collect();
+        attributes.extend(
+            fields::of_cm(&name, true, &bytes, Direction::Out)
+                .unwrap_or_else(|| raw(UVERBS_ATTR_CORE_OUT, Direction::Out, &bytes)),
+        );
+    }
+    Body::Command {
+        command: name,
+        path: CommandPath::ConnectionManager,
         attributes,
     }
 }

@@ -43,6 +43,36 @@ pub(super) fn command_layout(command: &Name, reply: bool) -> Option<&'static Str
         .or_else(|| find(alias(&base, reply)?))
 }
 
+/// The fields of the request or reply of a command of the connection manager: `None` if the headers
+/// have no struct for it, or if its struct depends on what was queried.
+pub(super) fn of_cm(
+    command: &Name,
+    reply: bool,
+    bytes: &[u8],
+    direction: Direction,
+) -> Option<Vec<Attribute>> {
+    let base = command
+        .full()?
+        .strip_prefix("RDMA_USER_CM_CMD_")?
+        .to_lowercase();
+    let layout = match (base.as_str(), reply) {
+        (_, true) if bytes.is_empty() => return Some(Vec::new()),
+        ("query_route", false) => find("rdma_ucm_query"),
+        ("leave_mcast", false) => find("rdma_ucm_destroy_id"),
+        ("leave_mcast", true) => find("rdma_ucm_destroy_id_resp"),
+        ("join_mcast" | "join_ip_mcast", true) => find("rdma_ucm_create_id_resp"),
+        ("get_event", true) => find("rdma_ucm_event_resp"),
+        ("init_qp_attr", true) => find("ib_uverbs_qp_attr"),
+        ("migrate_id", true) => find("rdma_ucm_migrate_resp"),
+        ("query", true) => None,
+        (_, true) => find(&format!("rdma_ucm_{base}_resp")),
+        (_, false) => find(&format!("rdma_ucm_{base}")),
+    };
+    let mut fields = Vec::new();
+    collect(layout?, bytes, direction, &mut fields);
+    Some(fields)
+}
+
 /// The fields of a struct by its name in the kernel's headers.
 pub(super) fn of_struct(name: &str, bytes: &[u8], direction: Direction) -> Option<Vec<Attribute>> {
     let mut fields = Vec::new();
@@ -211,6 +241,19 @@ mod tests {
                     "{full}"
                 );
             }
+        }
+    }
+
+    #[test]
+    fn every_command_of_the_connection_manager_has_a_layout() {
+        for number in 0..32 {
+            let Some(full) = uverbs_uapi::names::cm_command(number) else {
+                continue;
+            };
+            let name = Name::new(Some(full), number);
+            let known = of_cm(&name, false, &[], Direction::In).is_some();
+            // No kernel ever implemented GET_OPTION.
+            assert_eq!(known, full != "RDMA_USER_CM_CMD_GET_OPTION", "{full}");
         }
     }
 

@@ -17,6 +17,7 @@ impl Record {
                 FdClass::AsyncEvents => "async_events",
                 FdClass::CompletionEvents => "completion_events",
                 FdClass::OtherEvents => "other_events",
+                FdClass::ConnectionManager => "connection_manager",
             },
         );
         json.raw("fd", &self.fd_number.to_string());
@@ -44,6 +45,7 @@ impl Record {
                     match path {
                         CommandPath::Invoke => "invoke_write",
                         CommandPath::Write => "write",
+                        CommandPath::ConnectionManager => "connection_manager",
                     },
                 );
                 json.string("command", &full(command));

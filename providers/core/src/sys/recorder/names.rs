@@ -12,12 +12,13 @@ pub struct Name {
 }
 
 /// Prefixes shared by all names of a kind.
-const PREFIXES: [&str; 9] = [
+const PREFIXES: [&str; 10] = [
     "UVERBS_OBJECT_",
     "UVERBS_METHOD_",
     "UVERBS_ATTR_",
     "IB_USER_VERBS_EX_CMD_",
     "IB_USER_VERBS_CMD_",
+    "RDMA_USER_CM_CMD_",
     "MLX5_IB_OBJECT_",
     "MLX5_IB_METHOD_",
     "MLX5_IB_ATTR_",

@@ -46,7 +46,7 @@ impl Record {
             Body::Command { command, path, .. } => {
                 let way = match path {
                     CommandPath::Invoke => "invoke",
-                    CommandPath::Write => "write",
+                    CommandPath::Write | CommandPath::ConnectionManager => "write",
                 };
                 Some(format!("{way} {answer} {}", command.full()?))
             }

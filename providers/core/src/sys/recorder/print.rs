@@ -64,6 +64,7 @@ fn line(record: &Record, keys: bool, f: &mut fmt::Formatter<'_>) -> fmt::Result 
             let how = match path {
                 CommandPath::Invoke => "invoke",
                 CommandPath::Write => "write",
+                CommandPath::ConnectionManager => "cm",
             };
             write!(f, "{how} {command}")?;
             write_fields(attributes, keys, f)?;

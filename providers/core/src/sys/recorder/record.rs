@@ -34,6 +34,8 @@ pub enum FdClass {
     CompletionEvents,
     /// Another event descriptor.
     OtherEvents,
+    /// `/dev/infiniband/rdma_cm`.
+    ConnectionManager,
 }
 
 /// The request and its outputs.
@@ -51,9 +53,9 @@ pub enum Body {
         /// The attributes that were sent, driver data last.
         attributes: Vec<Attribute>,
     },
-    /// A legacy command.
+    /// A legacy command, or one of the connection manager.
     Command {
-        /// `IB_USER_VERBS_CMD_*` or `IB_USER_VERBS_EX_CMD_*`.
+        /// `IB_USER_VERBS_CMD_*`, `IB_USER_VERBS_EX_CMD_*` or `RDMA_USER_CM_CMD_*`.
         command: Name,
         /// How it was issued.
         path: CommandPath,
@@ -85,6 +87,8 @@ pub enum CommandPath {
     Invoke,
     /// By `write(2)`.
     Write,
+    /// By `write(2)` to the connection manager, whose commands have no other encoding.
+    ConnectionManager,
 }
 
 /// One attribute of a method, or one field of a legacy command.

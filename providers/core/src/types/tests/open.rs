@@ -30,8 +30,8 @@ macro_rules! total {
                     prop_assert_eq!(matches!(value, $type::Unknown(_)), !known);
                     prop_assert_eq!(value.c_name().is_some(), known);
                     prop_assert_eq!(value.to_string().contains("unknown"), !known);
-                    let asked = value.asked(Op::ModifyQueuePair, "it");
-                    prop_assert_eq!(asked.map_err(|error| error.kind()), if known { Ok(raw) } else { Err(ErrorKind::InvalidInput) });
+                    let requested = value.checked(Op::ModifyQueuePair, "it");
+                    prop_assert_eq!(requested.map_err(|error| error.kind()), if known { Ok(raw) } else { Err(ErrorKind::InvalidInput) });
                 }
             )+
         }
@@ -91,7 +91,7 @@ proptest! {
     #[test]
     fn flags_that_are_only_asked_for_know_named_bits_alone(low in any::<u32>()) {
         for all in [QpAttrMask::from_bits_truncate(low), !QpAttrMask::from_bits_retain(low), QpAttrMask::all()] {
-            prop_assert!(all.asked(Op::QueryQueuePair, "attributes").is_ok(), "{}", all);
+            prop_assert!(all.checked(Op::QueryQueuePair, "attributes").is_ok(), "{}", all);
         }
         prop_assert_eq!(QpAttrMask::from_bits_truncate(low).bits(), low & 0x021f_ffff);
         prop_assert_eq!(CqCreateFlags::from_bits_truncate(low).bits(), low & 3);
@@ -126,7 +126,7 @@ proptest! {
 
 /// For each flag set: named bits, and ignored ones, are accepted in requests; all others are
 /// refused.
-macro_rules! asked {
+macro_rules! requested {
     ($($type:ident, $named:literal;)+) => {
         #[test]
         fn bits_without_a_name_are_not_asked_for() {
@@ -134,19 +134,19 @@ macro_rules! asked {
                 let named = u64::from($type::from_bits_retain($named).bits());
                 for at in 0..u64::from($type::empty().bits().leading_zeros()) {
                     let bit = 1 << at;
-                    let asked = $type::from_bits_retain(bit).asked(Op::CreateQueuePair, "flags");
+                    let requested = $type::from_bits_retain(bit).checked(Op::CreateQueuePair, "flags");
                     let what = concat!(stringify!($type), " bit");
                     if named & 1 << at != 0 {
-                        assert_eq!(asked.unwrap(), bit, "{what} {at}");
+                        assert_eq!(requested.unwrap(), bit, "{what} {at}");
                     } else {
-                        let error = asked.unwrap_err();
+                        let error = requested.unwrap_err();
                         assert_eq!(error.kind(), ErrorKind::InvalidInput, "{what} {at}");
                         let text = error.to_string();
                         assert!(text.contains(&format!("flags, unnamed_bits {bit:#x}")), "{text}");
                         // Also together with a named bit; the error reports only the unnamed one.
                         let lowest = $type::from_bits_retain(1 << named.trailing_zeros());
                         let both = lowest | $type::from_bits_retain(bit);
-                        let error = both.asked(Op::CreateQueuePair, "flags").unwrap_err();
+                        let error = both.checked(Op::CreateQueuePair, "flags").unwrap_err();
                         assert_eq!(error.to_string(), text);
                     }
                 }
@@ -155,7 +155,7 @@ macro_rules! asked {
     };
 }
 
-asked! {
+requested! {
     AccessFlags, 0x3ff0_03ff;
     CqCreateFlags, 0x3;
     FlowFlags, 0x6;
@@ -181,7 +181,7 @@ fn there_is_one_spelling_of_a_number() {
                 format!("{state:?} {other:?}"),
                 format!("Unknown({raw}) {raw}")
             );
-            let error = state.asked(Op::ModifyQueuePair, "state").unwrap_err();
+            let error = state.checked(Op::ModifyQueuePair, "state").unwrap_err();
             let text = format!("modify_qp: invalid argument (argument state, unknown {raw})");
             assert_eq!(error.to_string(), text);
         }
@@ -192,25 +192,25 @@ fn there_is_one_spelling_of_a_number() {
 fn a_window_is_bound_for_what_it_can_give() {
     let binding = |kind, access| WindowBinding {
         kind: MwType::from_raw(kind),
-        window_key: RemoteKey::new(1),
-        new_key: RemoteKey::new(2),
-        region_key: LocalKey::new(3),
+        window_key: RemoteKey::from_raw(1),
+        new_key: RemoteKey::from_raw(2),
+        region_key: LocalKey::from_raw(3),
         address: 4096,
         length: 4096,
         access: AccessFlags::from_bits_retain(access),
     };
     for at in 0..32_u32 {
-        let asked = binding(2, 1 << at).asked();
+        let requested = binding(2, 1 << at).checked();
         let expected = match at {
             0..=3 | 5 | 8 | 9 => Ok(AccessFlags::from_bits_retain(1 << at)),
             20..=29 => Ok(AccessFlags::empty()),
             _ => Err(PostError::InvalidRequest),
         };
-        assert_eq!(asked, expected, "bit {at}");
+        assert_eq!(requested, expected, "bit {at}");
     }
     for kind in 0..=u8::MAX {
         let known = kind == 1 || kind == 2;
-        assert_eq!(binding(kind, 2).asked().is_ok(), known, "type {kind}");
+        assert_eq!(binding(kind, 2).checked().is_ok(), known, "type {kind}");
     }
 }
 

@@ -112,18 +112,21 @@ fn shared_receive_queue_mask() {
 #[test]
 fn keys_are_not_shown_and_count_in_their_low_byte() {
     assert_eq!(
-        format!("{:?}", RemoteKey::new(0x1234_5678)),
+        format!("{:?}", RemoteKey::from_raw(0x1234_5678)),
         "RemoteKey(..)"
     );
     assert_eq!(
-        RemoteKey::new(0x1234_5678).inc(),
-        RemoteKey::new(0x1234_5679)
+        RemoteKey::from_raw(0x1234_5678).inc(),
+        RemoteKey::from_raw(0x1234_5679)
     );
     assert_eq!(
-        RemoteKey::new(0x1234_56ff).inc(),
-        RemoteKey::new(0x1234_5600)
+        RemoteKey::from_raw(0x1234_56ff).inc(),
+        RemoteKey::from_raw(0x1234_5600)
     );
-    assert_eq!(RemoteKey::new(u32::MAX).inc(), RemoteKey::new(0xffff_ff00));
+    assert_eq!(
+        RemoteKey::from_raw(u32::MAX).inc(),
+        RemoteKey::from_raw(0xffff_ff00)
+    );
 }
 
 #[test]

@@ -132,7 +132,7 @@ fn requests_are_what_their_names_say() {
     let pieces = [Sge::default()];
     let remote = Remote {
         address: 0x1000,
-        key: RemoteKey::new(7),
+        key: RemoteKey::from_raw(7),
     };
     let write = SendRequest::write(&pieces, remote);
     assert!(matches!(write.operation, Operation::Write(to) if to == remote));

@@ -93,9 +93,10 @@ fn ack_table() {
 fn defaults() {
     assert_eq!(
         AckTimeout::default().duration(),
-        Some(Duration::from_nanos(65_536))
+        Some(Duration::from_nanos(67_108_864))
     );
-    assert_eq!(AckTimeout::default().raw(), 4);
+    assert_eq!(AckTimeout::default().raw(), 14);
+    assert_eq!(AckTimeout::IBVERBS_CRATE.raw(), 4);
     assert_eq!(RnrTimer::default().duration(), Duration::from_micros(2_560));
     assert_eq!(RnrTimer::default().raw(), 16);
     assert_eq!(
@@ -140,9 +141,9 @@ fn ends_of_the_rnr_timer() {
     assert_eq!(code(Duration::from_nanos(491_520_001)), Ok(0));
     assert_eq!(code(Duration::from_micros(655_360)), Ok(0));
     let over = code(Duration::from_nanos(655_360_001)).unwrap_err();
-    assert_eq!((over.asked, over.max), (655_361, 655_360));
+    assert_eq!((over.requested, over.max), (655_361, 655_360));
     let ever = code(Duration::MAX).unwrap_err();
-    assert_eq!((ever.asked, ever.max), (u64::MAX, 655_360));
+    assert_eq!((ever.requested, ever.max), (u64::MAX, 655_360));
 }
 
 #[test]
@@ -165,7 +166,7 @@ fn refused_where_it_is_set() {
 #[test]
 fn words() {
     assert_eq!(AckTimeout::INFINITE.to_string(), "infinite");
-    assert_eq!(AckTimeout::default().to_string(), "65.536µs");
+    assert_eq!(AckTimeout::IBVERBS_CRATE.to_string(), "65.536µs");
     assert_eq!(RnrTimer::default().to_string(), "2.56ms");
     assert_eq!(RnrRetry::INFINITE.to_string(), "infinite");
     assert_eq!(Psn::from_raw(0x12).to_string(), "0x000012");

@@ -39,9 +39,9 @@ fn the_kernels_choice_is_found_on_its_page() {
     let (_, uars) = fixed();
     // The order in which the kernel hands them out: the dedicated ones first, then the others.
     for number in [12, 13, 14, 15, 1, 2, 3, 11, 0] {
-        let asked = uars.for_queue_pair().unwrap();
-        assert_eq!((asked.qp_flags(), asked.qp_index()), (0, 0));
-        let mut doorbell = uars.resolve(asked, told(number)).unwrap();
+        let requested = uars.for_queue_pair().unwrap();
+        assert_eq!((requested.qp_flags(), requested.qp_index()), (0, 0));
+        let mut doorbell = uars.resolve(requested, told(number)).unwrap();
         let page = uars.fixed(number as usize / 2).unwrap().memory;
         let place = DOORBELLS + number as usize % 2 * REGISTER;
         let word = u64::from(number) + 100;
@@ -61,8 +61,8 @@ fn what_is_no_doorbell_of_the_context_is_refused() {
     let (_, uars) = fixed();
     // Fast-path ones, and those beyond the last page.
     for index in [2, 3, 26, 27, 30, 31, 32, 33, 1 << 31, u32::MAX] {
-        let asked = uars.for_queue_pair().unwrap();
-        let error = uars.resolve(asked, index).unwrap_err();
+        let requested = uars.for_queue_pair().unwrap();
+        let error = uars.resolve(requested, index).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::BadReply, "{index}: {error}");
     }
 }
@@ -78,12 +78,15 @@ fn pages_of_registers_share_pages_of_the_machine() {
         },
         ..uars
     };
-    let asked = uars.for_queue_pair().unwrap();
-    assert_eq!(script.asked().len(), 1);
+    let requested = uars.for_queue_pair().unwrap();
+    assert_eq!(script.take_calls().len(), 1);
     // The ninth page is at 9 * 4096 of the machine's first page, which is outside these 4096 bytes.
-    let error = uars.resolve(asked, told(18)).unwrap_err();
+    let error = uars.resolve(requested, told(18)).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::BadReply, "{error}");
-    assert!(script.asked().is_empty(), "it is the page that was mapped");
+    assert!(
+        script.take_calls().is_empty(),
+        "it is the page that was mapped"
+    );
 }
 
 const ID: u32 = 0x40;
@@ -111,8 +114,11 @@ fn as_needed(per_page: u32, register_size: u32) -> (Arc<Scripted>, Uars) {
 
 /// How many pages of the machine were mapped since the last call.
 fn mapped(script: &Scripted) -> usize {
-    let asked = script.asked();
-    asked.iter().filter(|line| line.starts_with("map")).count()
+    let requested = script.take_calls();
+    requested
+        .iter()
+        .filter(|line| line.starts_with("map"))
+        .count()
 }
 
 fn word(page: &Mapping, offset: usize) -> u64 {

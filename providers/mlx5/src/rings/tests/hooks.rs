@@ -107,13 +107,13 @@ fn send_requests_are_told_of_when_they_are_rung() {
     ring.put(&send(Payload::Gather(&one))).unwrap();
     assert_eq!(collector.take(), [], "not rung");
     ring.put(&send(Payload::Gather(&long))).unwrap();
-    ring.ring().unwrap();
+    ring.submit().unwrap();
     let first = |index, length| (index, "SEND", number(length));
     assert_eq!(told(&collector, "length"), [first(0, 64), first(1, 1)]);
     // It takes two blocks.
     ring.put(&send(Payload::Gather(&one))).unwrap();
     ring.abort();
-    ring.ring().unwrap();
+    ring.submit().unwrap();
     assert_eq!(collector.take(), [], "taken back");
     ring.post(&[send(Payload::Gather(&one))]).unwrap();
     assert_eq!(told(&collector, "length"), [first(3, 64)]);
@@ -141,7 +141,7 @@ fn receive_requests_are_told_of_when_they_are_rung() {
     ring.post(&requests).unwrap();
     let expected = [(0, "RECEIVE", number(7)), (1, "RECEIVE", number(8))];
     assert_eq!(told(&collector, "length"), expected);
-    ring.ring().unwrap();
+    ring.submit().unwrap();
     assert_eq!(collector.take(), [], "once");
 }
 
@@ -168,7 +168,7 @@ fn shared_receive_requests_name_the_next() {
             };
             ring.put(&request).unwrap();
         }
-        ring.ring().unwrap();
+        ring.submit().unwrap();
         let expected = [(0, "RECEIVE", number(1)), (1, "RECEIVE", number(2))];
         assert_eq!(told(&collector, "next"), expected, "{faults}");
     }

@@ -35,7 +35,7 @@ fn names_are_unique_and_not_empty() {
     assert_eq!(kind, ErrorKind::InvalidInput);
     assert!(text.contains("name a"), "{text}");
     let (_, text) = refusal(&Tree::new([Element::leaf("")]), &limits());
-    assert!(text.contains("below root"), "{text}");
+    assert!(text.contains("parent root"), "{text}");
 }
 
 #[test]

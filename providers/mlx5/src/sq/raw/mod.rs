@@ -152,11 +152,11 @@ impl SendRing {
             Payload::Inline(pieces) => {
                 // The header counts as inline data, because it is copied too.
                 let max = self.limits().max_inline;
-                let asked = request.payload.len();
-                let length = u32::try_from(asked)
+                let requested = request.payload.len();
+                let length = u32::try_from(requested)
                     .ok()
                     .filter(|length| *length <= max)
-                    .ok_or(PostError::InlineTooLong { asked, max })?;
+                    .ok_or(PostError::InlineTooLong { requested, max })?;
                 let rest = length
                     .checked_sub(header)
                     .ok_or(PostError::InvalidRequest)?;
@@ -196,7 +196,7 @@ impl SendRing {
         let room = ethernet.max_header.max(ethernet.min_inline);
         if header > room as usize {
             return Err(PostError::InlineTooLong {
-                asked: header as u64,
+                requested: header as u64,
                 max: room,
             });
         }
@@ -213,7 +213,7 @@ impl SendRing {
                 Err(PostError::UnsupportedOperation)
             } else {
                 Err(PostError::MessageTooLong {
-                    asked: rest,
+                    requested: rest,
                     max: ethernet.max_tso.into(),
                 })
             };

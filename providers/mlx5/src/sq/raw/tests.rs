@@ -200,7 +200,10 @@ fn what_a_packet_cannot_be() {
     assert_eq!(refused(&[]), Err(PostError::InvalidRequest));
     assert_eq!(
         refused(&[18, 30, 60]),
-        Err(PostError::TooManySges { asked: 3, max: 2 })
+        Err(PostError::TooManySges {
+            requested: 3,
+            max: 2
+        })
     );
     let bytes: [&[u8]; 1] = [&data];
     let inline = SendRequest::send_inline(&bytes);

@@ -143,23 +143,23 @@ fn asked() -> impl Strategy<Value = Asked> {
         )
 }
 
-fn remote(asked: &Asked) -> Remote {
-    let aligned = matches!(asked.operation, 6 | 7) && !asked.numbers.2.is_multiple_of(5);
+fn remote(requested: &Asked) -> Remote {
+    let aligned = matches!(requested.operation, 6 | 7) && !requested.numbers.2.is_multiple_of(5);
     Remote {
         address: if aligned {
-            asked.numbers.0 & !7
+            requested.numbers.0 & !7
         } else {
-            asked.numbers.0
+            requested.numbers.0
         },
-        key: RemoteKey::from_raw(asked.numbers.2),
+        key: RemoteKey::from_raw(requested.numbers.2),
     }
 }
 
-fn operation<'a>(asked: &Asked, binding: &'a WindowBinding) -> Operation<'a> {
-    let (first, second, third) = asked.numbers;
+fn operation<'a>(requested: &Asked, binding: &'a WindowBinding) -> Operation<'a> {
+    let (first, second, third) = requested.numbers;
     let key = RemoteKey::from_raw(third);
-    let remote = remote(asked);
-    match asked.operation {
+    let remote = remote(requested);
+    match requested.operation {
         0 => Operation::Send,
         1 => Operation::SendImm(third),
         2 => Operation::SendInvalidate(key),
@@ -197,8 +197,8 @@ fn has(kind: QpType, operation: u8) -> bool {
 }
 
 /// The result that the decoder must return, or `None` if the request must be refused.
-fn expect(kind: QpType, asked: &Asked, pieces: &[Sge], sizes: &sizes::Send) -> Option<Decoded> {
-    let number = asked.operation;
+fn expect(kind: QpType, requested: &Asked, pieces: &[Sge], sizes: &sizes::Send) -> Option<Decoded> {
+    let number = requested.operation;
     if !has(kind, number) {
         return None;
     }
@@ -206,8 +206,8 @@ fn expect(kind: QpType, asked: &Asked, pieces: &[Sge], sizes: &sizes::Send) -> O
         opcode: OPCODES[usize::from(number)],
         ..Decoded::default()
     };
-    let (first, second, third) = asked.numbers;
-    let remote = remote(asked);
+    let (first, second, third) = requested.numbers;
+    let remote = remote(requested);
     found.remote = matches!(number, 3..=7).then(|| (remote.address, u64::from(remote.key.raw())));
     found.immediate = match number {
         1 | 2 | 9 => third.into(),
@@ -220,11 +220,11 @@ fn expect(kind: QpType, asked: &Asked, pieces: &[Sge], sizes: &sizes::Send) -> O
         7 => Some((second, 0)),
         _ => None,
     };
-    let total: usize = match &asked.inline {
+    let total: usize = match &requested.inline {
         Some(inline) => inline.iter().map(Vec::len).sum(),
         None => pieces.iter().map(|piece| piece.length as usize).sum(),
     };
-    match (&asked.inline, number) {
+    match (&requested.inline, number) {
         (_, 8 | 9) => return (total == 0).then_some(found),
         (Some(_), 5..=7) => return None,
         (None, 6 | 7) => {
@@ -242,7 +242,7 @@ fn expect(kind: QpType, asked: &Asked, pieces: &[Sge], sizes: &sizes::Send) -> O
         (None, _) if pieces.len() > sizes.usable_sge as usize => return None,
         _ => {}
     }
-    if asked.inline.is_none() {
+    if requested.inline.is_none() {
         found.pieces = pieces
             .iter()
             .filter(|piece| piece.length != 0)
@@ -272,27 +272,32 @@ fn play(kind: QpType, script: &[Asked]) {
     let binding = binding();
     let (_, file) = Scripted::new();
     let address = Address::new(&file, None, 0, [0x5a; 88]);
-    let (mut block, mut requests, mut done, mut rung) = (0_u32, 0_u32, 0_u32, 0_u32);
-    let (mut small_fence, mut fence_rung, mut block_rung) = (false, false, 0);
-    let (mut last, mut last_rung) = (0, 0);
-    for (wr_id, asked) in (1_u64..).zip(script) {
-        let pieces: Vec<Sge> = asked
+    let (mut block, mut requests, mut done, mut submitted) = (0_u32, 0_u32, 0_u32, 0_u32);
+    let (mut small_fence, mut fence_submitted, mut block_submitted) = (false, false, 0);
+    let (mut last, mut last_submitted) = (0, 0);
+    for (wr_id, requested) in (1_u64..).zip(script) {
+        let pieces: Vec<Sge> = requested
             .lengths
             .iter()
             .zip(1_u64..)
             .map(|(length, at)| Sge {
-                address: at << 32 | asked.numbers.1 & 0xffff,
+                address: at << 32 | requested.numbers.1 & 0xffff,
                 length: *length,
-                key: LocalKey::from_raw(asked.numbers.2 ^ *length),
+                key: LocalKey::from_raw(requested.numbers.2 ^ *length),
             })
             .collect();
-        let slices: Vec<&[u8]> = asked.inline.iter().flatten().map(Vec::as_slice).collect();
-        let payload = match asked.inline {
+        let slices: Vec<&[u8]> = requested
+            .inline
+            .iter()
+            .flatten()
+            .map(Vec::as_slice)
+            .collect();
+        let payload = match requested.inline {
             Some(_) => Payload::Inline(&slices),
             None => Payload::Gather(&pieces),
         };
-        let flags = SendFlags::from_bits_retain(asked.flags);
-        let mut request = SendRequest::new(operation(asked, &binding), payload)
+        let flags = SendFlags::from_bits_retain(requested.flags);
+        let mut request = SendRequest::new(operation(requested, &binding), payload)
             .wr_id(wr_id)
             .with(flags);
         if kind == QpType::Ud {
@@ -302,20 +307,21 @@ fn play(kind: QpType, script: &[Asked]) {
                 qkey: 0x1111_1111,
             });
         }
-        let expected = expect(kind, asked, &pieces, &queue.sizes);
+        let expected = expect(kind, requested, &pieces, &queue.sizes);
         let full = requests - done >= queue.sizes.max_post;
         let result = queue.put(&request);
         match expected {
             Some(expected) if !full => {
-                assert_eq!(result, Ok(()), "{asked:?}");
+                assert_eq!(result, Ok(()), "{requested:?}");
                 let found = queue.decode(block);
-                let fence = match asked.flags & 1 {
+                let fence = match requested.flags & 1 {
                     1 => 0x80,
                     _ if small_fence => 0x20,
                     _ => 0,
                 };
-                let flags =
-                    fence | u64::from(asked.flags & 2) << 2 | u64::from(asked.flags & 4) >> 1;
+                let flags = fence
+                    | u64::from(requested.flags & 2) << 2
+                    | u64::from(requested.flags & 4) >> 1;
                 assert_eq!((found.flags, found.qpn), (flags, u64::from(QPN)));
                 assert_eq!(found.index, u64::from(block & 0xffff));
                 let route = if expected.opcode == 0x25 {
@@ -340,24 +346,26 @@ fn play(kind: QpType, script: &[Asked]) {
                 assert_eq!(relevant, expected);
             }
             Some(_) => assert_eq!(result, Err(PostError::QueueFull)),
-            None => assert!(result.is_err(), "{asked:?}"),
+            None => assert!(result.is_err(), "{requested:?}"),
         }
-        if asked.flags == 6 && asked.ring {
+        if requested.flags == 6 && requested.ring {
             queue.ring.abort();
-            (block, requests, small_fence, last) = (block_rung, rung, fence_rung, last_rung);
-        } else if asked.ring {
-            assert_eq!(queue.ring.ring(), Ok(()));
+            (block, requests, small_fence, last) =
+                (block_submitted, submitted, fence_submitted, last_submitted);
+        } else if requested.ring {
+            assert_eq!(queue.ring.submit(), Ok(()));
             assert_eq!(queue.record.load(1), block & 0xffff);
             assert_eq!(queue.record.load(0), 0);
-            (block_rung, rung, fence_rung, last_rung) = (block, requests, small_fence, last);
+            (block_submitted, submitted, fence_submitted, last_submitted) =
+                (block, requests, small_fence, last);
         }
-        if asked.completes && rung > done {
+        if requested.completes && submitted > done {
             let counter = u16::try_from(last & 0xffff).unwrap();
             // The last request of the last doorbell, or of one before: everything submitted is
             // completed.
-            if requests == rung {
+            if requests == submitted {
                 assert!(matches!(queue.tracker.sent(0, counter), Request::Of(_)));
-                done = rung;
+                done = submitted;
             }
         }
     }
@@ -473,20 +481,20 @@ fn doorbells() {
     }];
     let request = SendRequest::send(&piece);
     queue.put(&request).unwrap();
-    queue.ring.ring().unwrap();
+    queue.ring.submit().unwrap();
     assert_eq!(queue.registers(0x800, 64), queue.bytes()[..64]);
     queue.put(&request).unwrap();
     queue.put(&request).unwrap();
-    queue.ring.ring().unwrap();
+    queue.ring.submit().unwrap();
     assert_eq!(queue.registers(0x900, 8), queue.bytes()[128..136]);
     assert_eq!(queue.registers(0x908, 56), [0; 56]);
     let bytes = [7; 180];
     let pieces: [&[u8]; 1] = [&bytes];
     queue.put(&SendRequest::send_inline(&pieces)).unwrap();
-    queue.ring.ring().unwrap();
+    queue.ring.submit().unwrap();
     assert_eq!(queue.registers(0x800, 256), queue.bytes()[192..448]);
     // Nothing was put, so no doorbell is written.
-    queue.ring.ring().unwrap();
+    queue.ring.submit().unwrap();
     assert_eq!(queue.registers(0x900, 8), queue.bytes()[128..136]);
 }
 
@@ -495,7 +503,7 @@ fn doorbells() {
 fn a_shared_doorbell_takes_one_store() {
     let mut queue = queue(QpType::Rc, 16, 0);
     queue.put(&SendRequest::send(&[])).unwrap();
-    queue.ring.ring().unwrap();
+    queue.ring.submit().unwrap();
     assert_eq!(queue.registers(0x800, 8), queue.bytes()[..8]);
     assert_eq!(queue.registers(0x808, 56), [0; 56]);
 }
@@ -511,7 +519,7 @@ fn states_and_resets() {
         queue.put(&request).unwrap();
     }
     assert_eq!(queue.put(&request), Err(PostError::QueueFull));
-    queue.ring.ring().unwrap();
+    queue.ring.submit().unwrap();
     assert_ne!(queue.record.load(1), 0);
     queue.tracker.restart(0, 0);
     queue.ring.reset();
@@ -530,7 +538,7 @@ fn counters_wrap() {
         queue.ring.end.block = start;
         queue.ring.end.requests = u32::MAX;
         queue.ring.tail = u32::MAX;
-        queue.ring.rung = queue.ring.end;
+        queue.ring.submitted = queue.ring.end;
         let mut block = start;
         for _ in 0..4 {
             queue.put(&SendRequest::send_inline(&slices)).unwrap();
@@ -539,7 +547,7 @@ fn counters_wrap() {
             assert_eq!(found.inline.unwrap(), bytes);
             block = block.wrapping_add(3);
         }
-        queue.ring.ring().unwrap();
+        queue.ring.submit().unwrap();
         assert_eq!(queue.record.load(1), block & 0xffff);
     }
 }

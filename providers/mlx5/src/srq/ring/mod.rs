@@ -23,7 +23,7 @@ use uverbs_core::rings::Watched;
 use uverbs_core::sys::ForkToken;
 use uverbs_core::types::RecvRequest;
 
-use crate::rq::put_pieces;
+use crate::rq::put_sges;
 use crate::tracker::SrqTracker;
 use crate::tracker::srq::list::{List, RECORD, link};
 use crate::tracker::srq::reposts::Reposts;
@@ -41,7 +41,7 @@ pub(crate) struct SharedRing {
     /// Requests put (free-running counter): how far the list was followed.
     end: u64,
     /// Requests submitted.
-    rung: u64,
+    submitted: u64,
     fork: ForkToken,
     tracker: Arc<SrqTracker>,
     record: Arc<Record>,
@@ -88,7 +88,7 @@ impl SharedRing {
             list,
             linked,
             end: 0,
-            rung: 0,
+            submitted: 0,
             fork,
             tracker: Arc::new(tracker),
             record,
@@ -116,9 +116,9 @@ impl SharedRing {
     }
 
     /// What must be kept alive until the device is known to have stopped using it.
-    pub(crate) fn kept(&self) -> impl Any + Send + Sync + use<> {
+    pub(crate) fn keep_mapped(&self) -> impl Any + Send + Sync + use<> {
         (
-            self.ring.kept(),
+            self.ring.keep_mapped(),
             Arc::clone(&self.record),
             self.reposts.clone(),
         )
@@ -137,26 +137,26 @@ impl SharedRing {
         let index = self.list.at(self.end);
         let at = index << self.sizes.shift;
         let behind_link = at.wrapping_add(1);
-        put_pieces(&self.ring, behind_link, self.sizes.max_sge, request.scatter)?;
+        put_sges(&self.ring, behind_link, self.sizes.max_sge, request.scatter)?;
         self.tracker.posted(index, request.wr_id);
         self.end += 1;
         Ok(())
     }
 
     #[inline]
-    pub(crate) fn ring(&mut self) -> Result<(), PostError> {
-        if self.end != self.rung {
+    pub(crate) fn submit(&mut self) -> Result<(), PostError> {
+        if self.end != self.submitted {
             if !self.fork.is_current() {
                 self.abort();
                 return Err(PostError::Forked);
             }
             #[cfg(feature = "rings")]
             if let Some(queue) = &self.watched {
-                let indexes = (self.rung..self.end).map(|place| self.list.at(place));
+                let indexes = (self.submitted..self.end).map(|place| self.list.at(place));
                 crate::rings::receives(queue, &self.ring, self.sizes.shift, true, indexes);
             }
-            self.rung = self.end;
-            self.tracker.ring(self.end);
+            self.submitted = self.end;
+            self.tracker.submit(self.end);
             barrier::to_device();
             self.record.store(RECORD, self.end as u32 & 0xffff);
         }
@@ -169,7 +169,7 @@ impl SharedRing {
     /// Takes back what was put. Requests linked meanwhile stay linked: nothing uses them yet.
     #[inline]
     pub(crate) fn abort(&mut self) {
-        self.end = self.rung;
+        self.end = self.submitted;
         if self.turn {
             self.leave();
         }
@@ -188,7 +188,7 @@ impl SharedRing {
     #[inline(never)]
     fn extend(&mut self) -> bool {
         let has_room = self.enter() || self.link_free();
-        if !has_room && self.turn && self.end == self.rung {
+        if !has_room && self.turn && self.end == self.submitted {
             // So that the caller need not submit without any requests.
             self.leave();
         }
@@ -201,7 +201,7 @@ impl SharedRing {
             return false;
         };
         (self.end, self.linked) = reposts.enter();
-        self.rung = self.end;
+        self.submitted = self.end;
         self.turn = true;
         self.linked.wrapping_sub(self.end) != 1
     }

@@ -28,7 +28,7 @@ pub(crate) struct SrqTracker {
     number: AtomicU32,
     pub(super) requests: Box<[Linked]>,
     /// The position in the list where the submitted requests end.
-    rung: AtomicU64,
+    submitted: AtomicU64,
     /// One bit per request that was used up and not yet linked again.
     pub(super) free: Box<[AtomicU64]>,
     /// One bit per request that was used up without a completion for the user, and not yet
@@ -74,7 +74,7 @@ impl SrqTracker {
         Self {
             number: AtomicU32::new(0),
             requests: (0..count).map(linked).collect(),
-            rung: AtomicU64::new(0),
+            submitted: AtomicU64::new(0),
             free: words(),
             unreported: words(),
             any_unreported: AtomicBool::new(false),
@@ -104,21 +104,21 @@ impl SrqTracker {
 
     /// The position in the list up to which requests were submitted. Called by the posting thread.
     #[inline]
-    pub(crate) fn rung(&self) -> u64 {
-        self.rung.load(Ordering::Relaxed)
+    pub(crate) fn submitted(&self) -> u64 {
+        self.submitted.load(Ordering::Relaxed)
     }
 
     /// Requests are submitted, up to this position in the list. Called by the posting thread.
     #[inline]
-    pub(crate) fn ring(&self, end: u64) {
-        self.rung.store(end, Ordering::Relaxed);
+    pub(crate) fn submit(&self, end: u64) {
+        self.submitted.store(end, Ordering::Relaxed);
     }
 
     /// The request at `index` is completed and may be reused. `None` if it is not under way.
     #[inline]
     pub(crate) fn completed(&self, index: u16) -> Option<u64> {
         let request = self.requests.get(usize::from(index))?;
-        if request.place.load(Ordering::Relaxed) >= self.rung.load(Ordering::Relaxed) {
+        if request.place.load(Ordering::Relaxed) >= self.submitted.load(Ordering::Relaxed) {
             return None;
         }
         let wr_id = request.wr_id.load(Ordering::Relaxed);
@@ -137,7 +137,7 @@ impl SrqTracker {
             .get(usize::from(index))?
             .place
             .load(Ordering::Relaxed);
-        let handed_over = place < self.rung.load(Ordering::Relaxed);
+        let handed_over = place < self.submitted.load(Ordering::Relaxed);
         let is_free = self.free.get(word)?.load(Ordering::Relaxed) & bit != 0;
         (handed_over && !is_free).then_some(place)
     }
@@ -166,7 +166,7 @@ impl SrqTracker {
         mut link: impl FnMut(u32) -> u64,
         mut unreported: impl FnMut(u64),
     ) {
-        let (requests, rung) = (&*self.requests, self.rung());
+        let (requests, submitted) = (&*self.requests, self.submitted());
         let words = self.free.iter().zip(&self.unreported);
         for (first, (free, untold)) in (0_u32..).step_by(64).zip(words) {
             if free.load(Ordering::Relaxed) == 0 {
@@ -182,7 +182,7 @@ impl SrqTracker {
                 taken &= taken - 1;
                 // The others are in the list already: a device completed them nevertheless.
                 if let Some(request) = requests.get(index as usize)
-                    && request.place.load(Ordering::Relaxed) < rung
+                    && request.place.load(Ordering::Relaxed) < submitted
                 {
                     request.place.store(link(index), Ordering::Relaxed);
                 }
@@ -226,7 +226,7 @@ impl SrqTracker {
         self.requests[index as usize]
             .place
             .store(0, Ordering::Relaxed);
-        self.ring(1);
+        self.submit(1);
     }
 
     /// The free requests, and the numbers of unreported ones.

@@ -184,7 +184,7 @@ impl Reposts {
                 crate::rings::receives(queue, &self.ring, self.shift, true, indexes);
             }
             self.end.store(end, Ordering::Relaxed);
-            tracker.ring(end);
+            tracker.submit(end);
             barrier::to_device();
             self.record.store(RECORD, end as u32 & 0xffff);
         }

@@ -48,8 +48,8 @@ impl Sizes {
         }
         let max_sge = (max_desc / UNIT).saturating_sub(1);
         if attr.max_sge > max_sge {
-            let asked = attr.max_sge.into();
-            return Err(Error::limit(op, "max_sge", asked, max_sge.into()));
+            let requested = attr.max_sge.into();
+            return Err(Error::limit(op, "max_sge", requested, max_sge.into()));
         }
         let stride = (UNIT + UNIT * attr.max_sge)
             .max(MIN_STRIDE)

@@ -109,17 +109,22 @@ pub(super) struct Test {
     #[arg(long, value_name = "LEVEL", default_value_t = 0)]
     sl: u8,
 
-    /// How long to try to reach a server that is not there yet, in seconds
-    #[arg(long, value_name = "SECONDS", default_value = "2", value_parser = units::parse_seconds)]
+    /// How long it may take to reach the server, in seconds; one that does not listen yet is tried
+    /// again. Each of its answers then has 30 seconds
+    #[arg(long, value_name = "SECONDS", default_value = "10", value_parser = units::parse_seconds)]
     pub(super) wait: Duration,
 
     /// Print the result as JSON
     #[arg(long)]
     pub(super) json: bool,
 
-    /// Draw the result into an SVG file; `-` draws it in the terminal
+    /// Draw the result into an SVG file, anew after each size; `-` draws it in the terminal
     #[arg(long, value_name = "FILE")]
     pub(super) plot: Option<PathBuf>,
+
+    /// Draw a latency histogram with a logarithmic axis, which shows the whole tail
+    #[arg(long, requires = "plot")]
+    pub(super) log_x: bool,
 
     /// The server. Without it, this is the server, for one client
     #[arg(value_name = "HOST")]

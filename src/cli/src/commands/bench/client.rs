@@ -1,5 +1,6 @@
 //! The client: tells the server what is measured, and measures it.
 
+use std::path::Path;
 use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
@@ -10,6 +11,7 @@ use super::rig::{Parts, Rig, active_mtu};
 use super::spec::{Amount, Measure, Spec, Verb};
 use super::wire::{Message, VERSION, Wire, out_of_turn};
 use super::{bandwidth, latency, plot, report};
+use crate::dial::{self, Deadline};
 use crate::exchange::tcp;
 use crate::failure::{Failure, Result};
 use crate::output::Output;
@@ -33,7 +35,9 @@ pub(super) fn run(
     let spec = test.spec(verb, datagram);
     spec.check()?;
     let own_mtu = active_mtu(&context, &local, &spec)?;
-    let mut wire = Wire::new(tcp::connect(host, test.endpoint.port, test.wait)?);
+    let stream = dial::connect(host, test.endpoint.port, Deadline::after(test.wait))?;
+    let stream = tcp::prepared(stream).map_err(|error| tcp::broken(&error))?;
+    let mut wire = Wire::new(stream);
     wire.say(&Message::Hello {
         version: VERSION,
         spec: Box::new(spec.clone()),
@@ -59,14 +63,18 @@ pub(super) fn run(
             columns.write(&row, out)?;
         }
         result.results.push(row);
+        // After each size, so that a run which is interrupted leaves what it has.
+        if let Some(file) = test.plot.as_deref().filter(|file| *file != Path::new("-")) {
+            plot::write(&result, test.log_x, file)?;
+        }
     }
     wire.say(&Message::Bye)?;
     if test.json {
         out.json(&result)?;
     }
     match &test.plot {
-        Some(file) => plot::draw(&result, file, test.json, out),
-        None => Ok(()),
+        Some(file) if file == Path::new("-") => plot::show(&result, test.log_x, test.json, out),
+        _ => Ok(()),
     }
 }
 

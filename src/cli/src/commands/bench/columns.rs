@@ -13,12 +13,14 @@ const EIGHTHS: [char; 9] = [' ', '▁', '▂', '▃', '▄', '▅', '▆', '▇'
 /// with scales.
 ///
 /// Of several points in a column the highest is shown. A column without points between two that
-/// have some is drawn as high as the one before it, unless `sparse`.
+/// have some is drawn as high as the one before it, unless `sparse`. The texts are put below both
+/// ends.
 pub(super) fn draw(
     points: &[(f64, f64)],
     (from, to): (f64, f64),
     top: f64,
     sparse: bool,
+    [left, right]: &[String; 2],
 ) -> String {
     let mut heights = heights(points, (from, to), top);
     if !sparse {
@@ -39,11 +41,10 @@ pub(super) fn draw(
     }
     text.push_str(&"─".repeat(WIDTH));
     text.push_str(" 0\n");
-    let (left, right) = (format_number(from), format_number(to));
     let gap = WIDTH.saturating_sub(left.chars().count() + right.chars().count());
-    text.push_str(&left);
+    text.push_str(left);
     text.push_str(&" ".repeat(gap));
-    text.push_str(&right);
+    text.push_str(right);
     text.push('\n');
     text
 }
@@ -99,7 +100,7 @@ mod tests {
     #[test]
     fn a_slope_rises() {
         let points: Vec<(f64, f64)> = (0..60).map(|x| (f64::from(x), f64::from(x))).collect();
-        let picture = draw(&points, (0.0, 59.0), 59.0, true);
+        let picture = draw(&points, (0.0, 59.0), 59.0, true, &["0".into(), "59".into()]);
         let lines: Vec<&str> = picture.lines().collect();
         assert_eq!(lines.len(), HEIGHT + 2);
         assert!(lines[0].ends_with("█ 59"), "{picture}");
@@ -125,6 +126,7 @@ mod tests {
                 (0.0, 0.0),
                 top,
                 false,
+                &[String::new(), String::new()],
             );
         }
     }

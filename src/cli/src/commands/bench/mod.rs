@@ -6,6 +6,7 @@ mod client;
 mod columns;
 mod latency;
 mod memory;
+mod picture;
 mod plot;
 mod post;
 mod report;

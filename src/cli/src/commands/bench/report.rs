@@ -60,9 +60,6 @@ pub(super) enum Outcome {
         max_us: f64,
         /// The start of each bucket in nanoseconds, and how many samples fell into it.
         histogram: Vec<(u64, u64)>,
-        /// For pictures: microseconds, and how many samples.
-        #[serde(skip)]
-        bins: Vec<(f64, f64)>,
     },
 }
 
@@ -113,11 +110,6 @@ impl Outcome {
             p99_9_us: micros(times.percentile(99_900)),
             max_us: micros(times.max()),
             histogram: times.buckets().collect(),
-            bins: times
-                .bins(60)
-                .into_iter()
-                .map(|(at, count)| (at / 1000.0, count))
-                .collect(),
         }
     }
 }

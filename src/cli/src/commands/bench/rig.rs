@@ -1,5 +1,6 @@
 //! The queues and the memory of one side of a test.
 
+use uverbs::address::ServiceLevel;
 use uverbs::time::{AckTimeout, RetryCount, RnrRetry, RnrTimer};
 use uverbs::{
     AddressHandle, CompletionChannel, CompletionQueue, Context, PostError, PreparedQueuePair,
@@ -105,7 +106,7 @@ impl Parts {
                     uverbs::link::Mtu::from_bytes(mtu)
                         .ok_or_else(|| Failure::new(format_args!("{mtu} is no MTU")))?,
                 )
-                .service_level(spec.service_level)
+                .service_level(ServiceLevel::new(spec.service_level)?)
                 .allow_remote_rw()
                 .max_send_wr(spec.tx_depth)
                 .max_recv_wr(receives)

@@ -7,6 +7,7 @@ use super::rig::{Parts, Rig, active_mtu, is_mutual};
 use super::spec::{Measure, Spec};
 use super::wire::{Message, VERSION, Wire, out_of_turn};
 use super::{Local, bandwidth, latency};
+use crate::dial::keep_alive;
 use crate::exchange::tcp;
 use crate::failure::{Failure, Result};
 use crate::output::Output;
@@ -18,6 +19,7 @@ pub(super) fn run(
     session: &Session,
     out: &mut Output,
 ) -> Result<()> {
+    check(&endpoint.local(), session)?;
     let listener = tcp::listen(endpoint.port)?;
     out.line(format_args!("listening on TCP port {}", endpoint.port))?;
     out.flush()?;
@@ -33,11 +35,25 @@ pub(super) fn run(
     }
 }
 
+/// Fails now rather than at the first client if the device, its port or its GID is not there.
+fn check(local: &Local<'_>, session: &Session) -> Result<()> {
+    let context = session.open(local.device)?;
+    context.query_port(local.ib_port)?;
+    match local.gid_idx {
+        Some(index) if context.gid(local.ib_port, index.into())?.is_none() => Err(Failure::usage(
+            format_args!("port {} has no GID with index {index}", local.ib_port),
+        )
+        .hint("uverbs info shows those that there are")),
+        _ => Ok(()),
+    }
+}
+
 fn serve(stream: TcpStream, local: &Local<'_>, session: &Session, out: &mut Output) -> Result<()> {
     let peer = stream.peer_addr().map_or_else(
         |_| "somebody".to_owned(),
         |address| address.ip().to_canonical().to_string(),
     );
+    keep_alive(&stream)?;
     let mut wire = Wire::new(stream);
     let result = meet(&mut wire, local, session).and_then(|(mut rig, spec)| {
         let (verb, measure) = (spec.verb.name(), spec.measure);

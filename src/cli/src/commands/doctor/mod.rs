@@ -7,6 +7,8 @@ mod limits;
 mod loopback;
 mod nodes;
 
+use serde::Serialize;
+
 use crate::failure::{FAILED, Failure, Result};
 use crate::output::Output;
 use crate::session::Session;
@@ -15,7 +17,7 @@ use finding::{Finding, Status};
 /// Find out what keeps RDMA from working here, and what to type
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Each finding is ok, warn or fail. The exit code is 1 if anything fails.\n\nExamples:\n  uverbs doctor\n  uverbs doctor --json | jq '.[] | select(.status != \"ok\")'\n  uverbs doctor -d mlx5_0"
+    after_help = "Each finding is ok, warn or fail. The exit code is 1 if anything fails.\n\nExamples:\n  uverbs doctor\n  uverbs doctor --json | jq '.findings[] | select(.status != \"ok\")'\n  uverbs doctor -d mlx5_0"
 )]
 pub(crate) struct Args {
     /// Look at this device only
@@ -25,6 +27,11 @@ pub(crate) struct Args {
     /// Print JSON
     #[arg(long)]
     json: bool,
+}
+
+#[derive(Debug, Serialize)]
+struct Report<'a> {
+    findings: &'a [Finding],
 }
 
 pub(crate) fn run(args: &Args, session: &Session, out: &mut Output) -> Result<()> {
@@ -44,7 +51,9 @@ pub(crate) fn run(args: &Args, session: &Session, out: &mut Output) -> Result<()
         }
     }
     if args.json {
-        out.json(&findings)?;
+        out.json(&Report {
+            findings: &findings,
+        })?;
     } else {
         write(&findings, out)?;
     }

@@ -9,6 +9,7 @@ use uverbs::error::Errno;
 use uverbs::{Device, Error};
 
 use super::finding::Finding;
+use crate::session::NO_DEVICES;
 
 const CHECK: &str = "device";
 
@@ -33,10 +34,7 @@ pub(super) fn look(devices: &uverbs::Result<Vec<Device>>, only: Option<&str>) ->
                 .about(name)
                 .fix("uverbs list shows those that there are"),
         ],
-        (true, None) => vec![Finding::fail(CHECK, "there are no RDMA devices").fix(
-            "load the driver of your adapter, or make a software device: \
-                 modprobe rdma_rxe && rdma link add rxe0 type rxe netdev eth0",
-        )],
+        (true, None) => vec![Finding::fail(CHECK, "there are no RDMA devices").fix(NO_DEVICES)],
         _ => wanted.into_iter().map(node).collect(),
     }
 }
@@ -57,32 +55,25 @@ fn node(device: &Device) -> Finding {
 
 fn refused(path: &Path, error: &Error) -> Finding {
     let shown = path.display();
-    match error.errno() {
+    let finding = match error.errno() {
         Some(Errno::ACCESS) => {
             let owner = owner(path).unwrap_or_default();
             Finding::fail(
                 CHECK,
                 format_args!("{shown} may not be opened by this user{owner}"),
             )
-            .fix(
-                "for everyone, as root: echo 'KERNEL==\"uverbs*\", MODE=\"0666\"' > \
-                 /etc/udev/rules.d/90-rdma.rules && udevadm control --reload && \
-                 udevadm trigger -s infiniband_verbs",
-            )
         }
-        Some(Errno::NOENT) => {
-            Finding::fail(CHECK, format_args!("{shown} does not exist")).fix(format_args!(
-                "in a container: --device={shown}; else start udev, or make it with mknod"
-            ))
-        }
+        Some(Errno::NOENT) => Finding::fail(CHECK, format_args!("{shown} does not exist")),
         Some(Errno::PERM) => Finding::fail(
             CHECK,
             format_args!("{shown} is closed to this network namespace or control group"),
-        )
-        .fix(format_args!(
-            "in a container: --device={shown}; for a namespace: rdma dev set DEVICE netns NAME"
-        )),
-        _ => Finding::fail(CHECK, error),
+        ),
+        _ => return Finding::fail(CHECK, error),
+    };
+    // The library's advice, as all other commands give it.
+    match error.known_hint() {
+        Some(hint) => finding.fix(hint),
+        None => finding,
     }
 }
 

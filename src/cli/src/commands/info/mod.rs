@@ -5,6 +5,8 @@ mod mlx5;
 mod report;
 mod text;
 
+use serde::Serialize;
+
 use crate::failure::Result;
 use crate::output::Output;
 use crate::session::Session;
@@ -18,7 +20,7 @@ pub(super) use report::Limit;
 /// Show what a device is, what it can do, and the state of its ports
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Examples:\n  uverbs info\n  uverbs info -v rxe0\n  uverbs info --json mlx5_0 | jq '.[0].ports[0].gids'"
+    after_help = "Examples:\n  uverbs info\n  uverbs info -v rxe0\n  uverbs info --json mlx5_0 | jq '.devices[0].ports[0].gids'"
 )]
 pub(crate) struct Args {
     /// Limits, counters, on-demand paging, what only mlx5 has, and every address too
@@ -39,6 +41,11 @@ pub(crate) struct Args {
     device: Option<String>,
 }
 
+#[derive(Debug, Serialize)]
+struct Report {
+    devices: Vec<DeviceReport>,
+}
+
 pub(crate) fn run(args: &Args, session: &Session, out: &mut Output) -> Result<()> {
     let contexts = match &args.device {
         Some(name) => vec![session.open(Some(name))?],
@@ -49,7 +56,7 @@ pub(crate) fn run(args: &Args, session: &Session, out: &mut Output) -> Result<()
         .map(|context| DeviceReport::of(context, args.port))
         .collect::<Result<Vec<_>>>()?;
     if args.json {
-        return out.json(&reports);
+        return out.json(&Report { devices: reports });
     }
     for (at, report) in reports.iter().enumerate() {
         if at > 0 {

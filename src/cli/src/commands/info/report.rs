@@ -17,6 +17,9 @@ pub(super) struct DeviceReport {
     pub(super) node: Option<String>,
     pub(super) driver: Option<String>,
     pub(super) abi_version: Option<u32>,
+    /// What is on the wire: `roce`, `infiniband`, `iwarp`.
+    pub(super) protocol: Option<String>,
+    /// `ibv_transport_type`, which is InfiniBand for `RoCE`, too.
     pub(super) transport: Option<String>,
     pub(super) node_type: Option<String>,
     pub(super) firmware: String,
@@ -28,7 +31,9 @@ pub(super) struct DeviceReport {
     pub(super) vendor_part_id: u32,
     pub(super) hardware_version: u32,
     pub(super) completion_vectors: u32,
+    /// `IBV_DEVICE_*` without the prefix.
     pub(super) capabilities: Vec<String>,
+    pub(super) capability_bits: u64,
     pub(super) atomics: String,
     /// Sizes and counts, under their C names.
     pub(super) limits: Vec<Limit>,
@@ -131,6 +136,7 @@ impl DeviceReport {
             node: info.path.as_ref().map(|path| path.display().to_string()),
             driver: info.driver_id().map(|driver| driver.to_string()),
             abi_version: info.abi_version,
+            protocol: protocol(context, &ports),
             transport: info
                 .node_type
                 .and_then(uverbs::attr::NodeType::transport)
@@ -145,7 +151,8 @@ impl DeviceReport {
             vendor_part_id: attr.vendor_part_id,
             hardware_version: attr.hw_ver,
             completion_vectors: context.completion_vectors(),
-            capabilities: words(attr.caps),
+            capabilities: identifiers(attr.caps),
+            capability_bits: attr.caps.bits(),
             atomics: attr.atomic_cap.to_string(),
             limits: super::limits::of(attr),
             on_demand_paging: Odp {
@@ -233,8 +240,8 @@ impl PortReport {
             init_type_reply: attr.init_type_reply,
             bad_pkeys: attr.bad_pkey_cntr,
             qkey_violations: attr.qkey_viol_cntr,
-            capabilities: words(attr.caps),
-            capabilities2: words(attr.caps2),
+            capabilities: identifiers(attr.caps),
+            capabilities2: identifiers(attr.caps2),
             global_route_required: attr.needs_grh(),
             gid_table_size: attr.gid_tbl_len,
             pkey_table_size: attr.pkey_tbl_len,
@@ -259,13 +266,32 @@ fn pkeys(context: &Context, port: u8, attr: &PortAttr) -> Result<Vec<Pkey>> {
     Ok(keys)
 }
 
-/// The words of a set of flags, as its `Display` writes them.
-fn words(flags: impl std::fmt::Display) -> Vec<String> {
+/// What is on the wire: as netlink says, else by the link layer below InfiniBand's transport.
+fn protocol(context: &Context, ports: &[PortReport]) -> Option<String> {
+    let info = context.info();
+    if info.protocol.is_some() {
+        return info.protocol.clone();
+    }
+    let transport = info.node_type?.transport()?.to_string();
+    let ethernet = ports.iter().any(|port| port.link_layer == "ethernet");
+    Some(if transport == "infiniband" && ethernet {
+        "roce".to_owned()
+    } else {
+        transport
+    })
+}
+
+/// The names of a set of flags as identifiers: those of the C constants, without their prefix.
+fn identifiers(flags: impl std::fmt::Display) -> Vec<String> {
     let text = flags.to_string();
     if text == "none" {
         return Vec::new();
     }
-    text.split(", ").map(str::to_owned).collect()
+    text.split(", ").map(identifier).collect()
+}
+
+fn identifier(name: &str) -> String {
+    name.replace([' ', '-', '/'], "_").to_uppercase()
 }
 
 fn counters(read: uverbs::Result<Vec<netlink::Counter>>) -> BTreeMap<String, u64> {

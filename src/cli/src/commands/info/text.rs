@@ -13,7 +13,7 @@ pub(super) fn write(report: &DeviceReport, verbose: bool, out: &mut Output) -> R
     let mut facts = Facts { indent: 2, out };
     facts.maybe("node", report.node.as_ref())?;
     facts.maybe("driver", report.driver.as_ref())?;
-    facts.maybe("transport", report.transport.as_ref())?;
+    facts.maybe("protocol", report.protocol.as_ref())?;
     facts.maybe("node type", report.node_type.as_ref())?;
     facts.fact("firmware", &report.firmware)?;
     facts.fact("node guid", &report.node_guid)?;
@@ -28,6 +28,7 @@ pub(super) fn write(report: &DeviceReport, verbose: bool, out: &mut Output) -> R
     )?;
     facts.fact("completion vectors", report.completion_vectors)?;
     if verbose {
+        facts.maybe("transport", report.transport.as_ref())?;
         facts.maybe("kernel interface version", report.abi_version)?;
         facts.list("capabilities", &report.capabilities)?;
         facts.fact("atomics", &report.atomics)?;

@@ -10,6 +10,7 @@ use serde::Serialize;
 use uverbs::link::Mtu;
 use uverbs::{QpType, QueuePairEndpoint};
 
+use crate::dial::{self, Bounded, Deadline};
 use crate::exchange::{pingpong as exchange, tcp};
 use crate::failure::{Failure, Result};
 use crate::output::Output;
@@ -98,8 +99,9 @@ pub(crate) struct Args {
     #[arg(short = 'q', long, value_name = "COUNT", default_value_t = 16, requires = "srq", value_parser = clap::value_parser!(u32).range(1..=255))]
     num_qp: u32,
 
-    /// How long a client tries to reach a server that is not there yet, in seconds
-    #[arg(long, value_name = "SECONDS", default_value = "2", value_parser = units::parse_seconds)]
+    /// How long a client may take to reach the server and to exchange endpoints with it, in
+    /// seconds; a server that does not listen yet is tried again
+    #[arg(long, value_name = "SECONDS", default_value = "10", value_parser = units::parse_seconds)]
     wait: Duration,
 
     /// Give up when nothing arrives for so many seconds
@@ -177,8 +179,9 @@ pub(crate) fn run(args: &Args, session: &Session, out: &mut Output) -> Result<()
         }
         (None, host) => {
             let host = host.as_deref().unwrap_or_default();
-            let mut stream = tcp::connect(host, args.port, args.wait)?;
-            exchange::call(&mut stream, &own, sent, ready)?
+            let deadline = Deadline::after(args.wait);
+            let stream = dial::connect(host, args.port, deadline)?;
+            exchange::call(&mut Bounded::new(&stream, deadline), &own, sent, ready)?
         }
     };
     if !args.json {
@@ -271,6 +274,34 @@ impl Transport {
             Self::Rc => QpType::Rc,
             Self::Uc => QpType::Uc,
             Self::Ud => QpType::Ud,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+    use super::*;
+
+    #[test]
+    fn results_are_as_their_schema_says() {
+        for transport in [Transport::Rc, Transport::Uc, Transport::Ud] {
+            let report = Report {
+                device: "rxe0".to_owned(),
+                transport,
+                shared_receive_queue: false,
+                queue_pairs: 1,
+                message_bytes: 4096,
+                iterations: 1000,
+                bytes: 8_192_000,
+                seconds: 0.1,
+                mbit_per_second: 655.4,
+                microseconds_per_iteration: 100.0,
+                events: 0,
+                validated: 0,
+            };
+            crate::json::tests::valid("pingpong", &report).unwrap();
         }
     }
 }

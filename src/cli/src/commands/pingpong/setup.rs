@@ -1,5 +1,6 @@
 //! Creates the queues of a game and connects them.
 
+use uverbs::address::ServiceLevel;
 use uverbs::owned::{self, Buffer};
 use uverbs::time::{AckTimeout, RetryCount, RnrRetry, RnrTimer};
 use uverbs::{
@@ -59,7 +60,7 @@ impl Table {
                 .queue_pair(args.transport.qp_type(), &cq, &cq)
                 .port(args.ib_port)
                 .path_mtu(args.mtu)
-                .service_level(args.sl)
+                .service_level(ServiceLevel::new(args.sl)?)
                 .max_send_wr(1)
                 .max_recv_wr(depth)
                 .qkey(QKEY)

@@ -21,7 +21,7 @@ pub(crate) struct Args {
 pub(super) fn run(args: &Args, out: &mut Output) -> Result<()> {
     let tree = file::read(&args.file)?;
     if args.json {
-        return out.json(&Written::from(&tree));
+        return out.json_as_is(&Written::from(&tree));
     }
     out.line(tree.to_string().trim_end())
 }

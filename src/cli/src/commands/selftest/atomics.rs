@@ -79,7 +79,7 @@ fn compare_swap(subject: &Subject) -> Outcome {
     const WAS: u64 = 0x0102_0304_0506_0708;
     const NEW: u64 = 0xf0e0_d0c0_b0a0_9080;
     let (mut pair, word) = rig(subject)?;
-    let remote = word.remote();
+    let remote = word.remote().start();
     let swap = |compare| Operation::CompareSwap {
         remote,
         compare,
@@ -98,7 +98,7 @@ fn compare_swap(subject: &Subject) -> Outcome {
 
 fn fetch_add(subject: &Subject) -> Outcome {
     let (mut pair, word) = rig(subject)?;
-    let remote = word.remote();
+    let remote = word.remote().start();
     let cases = [
         (0, 1),
         (u32::MAX.into(), 1),
@@ -121,7 +121,7 @@ fn order(subject: &Subject) -> Outcome {
     const BYTES: [u8; 8] = [1, 2, 3, 4, 5, 6, 7, 8];
     let (mut pair, word) = rig(subject)?;
     ensure(word.write(0, &BYTES), || "outside of the memory".into())?;
-    let remote = word.remote();
+    let remote = word.remote().start();
     let found = old(&mut pair, Operation::FetchAdd { remote, add: 0 })?;
     ensure(found.to_ne_bytes() == BYTES, || {
         format!("told {:x?}", found.to_ne_bytes())
@@ -142,7 +142,7 @@ fn together(subject: &Subject) -> Outcome {
     const PAIRS: usize = 4;
     const EACH: usize = 48;
     let (first, word) = rig(subject)?;
-    let remote = word.remote();
+    let remote = word.remote().start();
     let pd = first.pd.clone();
     let mut pairs = vec![first];
     while pairs.len() < PAIRS {

@@ -146,7 +146,7 @@ fn write_to(
     let mut pair = Pair::new(subject, QpType::Rc, usual)?;
     let exposed = pair.pd.expose(64, access)?;
     let [text] = pair.pd.buffers::<1>(8)?;
-    let work = Work::write(to(exposed.remote())).memory(text);
+    let work = Work::write(to(exposed.remote().start())).memory(text);
     let found = provoke(&mut pair, work, right)?;
     let mut bytes = [1; 64];
     let inside = exposed.read(0, &mut bytes);
@@ -159,7 +159,7 @@ fn write_to(
 fn wrong_key(subject: &Subject) -> Outcome {
     write_to(subject, REMOTE, &[WcStatus::RemoteAccess], |remote| {
         Remote {
-            key: RemoteKey::new(remote.key.raw() ^ 0x80),
+            key: RemoteKey::from_raw(remote.key.raw() ^ 0x80),
             ..remote
         }
     })
@@ -209,7 +209,7 @@ fn no_atomics(subject: &Subject) -> Outcome {
         .pd
         .expose(64, REMOTE.difference(AccessFlags::REMOTE_ATOMIC))?;
     let [old] = pair.pd.buffers::<1>(8)?;
-    let remote = exposed.remote();
+    let remote = exposed.remote().start();
     let work = Work::new(Operation::FetchAdd { remote, add: 1 }).memory(old);
     let right = [WcStatus::RemoteAccess, WcStatus::RemoteInvalidRequest];
     provoke(&mut pair, work, subject.right(&right))

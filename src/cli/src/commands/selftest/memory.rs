@@ -73,7 +73,7 @@ fn attempt(subject: &Subject, access: AccessFlags, needed: AccessFlags) -> Outco
     let mut pair = Pair::new(subject, QpType::Rc, usual)?;
     let exposed = pair.pd.expose(64, access)?;
     let [buffer] = pair.pd.buffers::<1>(8)?;
-    let remote = exposed.remote();
+    let remote = exposed.remote().start();
     let operation = match needed {
         WRITE => Operation::Write(remote),
         READ => Operation::Read(remote),
@@ -97,7 +97,7 @@ fn sizes(subject: &Subject) -> Outcome {
             }
             Err(error) => return Err(error.into()),
         };
-        let Remote { address, key } = exposed.remote();
+        let Remote { address, key } = exposed.remote().start();
         for (at, seed) in [(0, 1), (size - 32, 2)] {
             let [mut text] = pair.pd.buffers::<1>(32)?;
             fill(&mut text, seed);
@@ -156,7 +156,7 @@ fn many(subject: &Subject) -> Outcome {
 fn gone(subject: &Subject) -> Outcome {
     let mut pair = Pair::new(subject, QpType::Rc, usual)?;
     let exposed = pair.pd.expose(4096, REMOTE)?;
-    let remote = exposed.remote();
+    let remote = exposed.remote().start();
     drop(exposed);
     nothing_left(&subject.context)?;
     let [text] = pair.pd.buffers::<1>(8)?;

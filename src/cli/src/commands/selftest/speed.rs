@@ -104,7 +104,7 @@ fn later(subject: &Subject) -> Outcome {
     let mut writers: Vec<Writer> = (0..PAIRS).map(writer).collect::<Outcome<_>>()?;
     let mut times = Vec::new();
     for writer in &mut writers {
-        times.push(median(|| writer.write(exposed.remote(), 1))?);
+        times.push(median(|| writer.write(exposed.remote().start(), 1))?);
     }
     let first = times.first().copied().unwrap_or_default();
     let slowest = times.iter().max().copied().unwrap_or_default();
@@ -120,7 +120,7 @@ fn inline(subject: &Subject) -> Outcome {
     let mut pair = Pair::new(subject, QpType::Rc, usual)?;
     let exposed = pair.pd.expose(8, REMOTE)?;
     let mut writer = Writer::new(subject, &pair.pd)?;
-    let within = median(|| writer.write(exposed.remote(), 1))?;
+    let within = median(|| writer.write(exposed.remote().start(), 1))?;
     let [mut buffer] = pair.pd.buffers::<1>(8)?.map(Some);
     let end = &mut pair.a;
     let from_memory = median(|| {
@@ -140,8 +140,8 @@ fn batches(subject: &Subject) -> Outcome {
     let pd = subject.context.alloc_pd()?;
     let exposed = pd.expose(8, REMOTE)?;
     let mut writer = Writer::new(subject, &pd)?;
-    let alone = median(|| writer.write(exposed.remote(), 1))?;
-    let together = median(|| writer.write(exposed.remote(), BATCH))?;
+    let alone = median(|| writer.write(exposed.remote().start(), 1))?;
+    let together = median(|| writer.write(exposed.remote().start(), BATCH))?;
     let each = together / BATCH as u64;
     let percent = percent(each, alone);
     let rate = 1_000_000_000 / each.max(1);

@@ -10,6 +10,7 @@ use uverbs_uapi::ib_user_verbs::{ib_uverbs_ex_write_cmds, ib_uverbs_write_cmds};
 use uverbs_uapi::mlx5_user_ioctl_cmds::{HEADER as MLX5, mlx5_ib_objects};
 use uverbs_uapi::names;
 use uverbs_uapi::rdma_netlink::{rdma_nldev_attr, rdma_nldev_command};
+use uverbs_uapi::rdma_user_cm::rdma_ucm_cmd;
 
 /// Enums of these headers whose members are not ids, and the bounds of the id spaces.
 const OTHER_ENUMS: [&str; 3] = [
@@ -38,6 +39,7 @@ pub(super) struct Abi {
     pub(super) objects: Vec<Object>,
     pub(super) commands: Vec<&'static str>,
     pub(super) extended_commands: Vec<&'static str>,
+    pub(super) cm_commands: Vec<&'static str>,
     pub(super) netlink_commands: Vec<&'static str>,
     pub(super) netlink_attributes: Vec<&'static str>,
 }
@@ -57,6 +59,7 @@ impl Abi {
             objects,
             commands: members(ib_uverbs_write_cmds::NAMES),
             extended_commands: members(ib_uverbs_ex_write_cmds::NAMES),
+            cm_commands: members(rdma_ucm_cmd::NAMES),
             netlink_commands: members(rdma_nldev_command::NAMES),
             netlink_attributes: members(rdma_nldev_attr::NAMES),
         };
@@ -97,6 +100,7 @@ impl Abi {
         self.ioctl_names()
             .chain(self.commands.iter().copied())
             .chain(self.extended_commands.iter().copied())
+            .chain(self.cm_commands.iter().copied())
     }
 }
 

@@ -132,7 +132,8 @@ fn judge(
             }
         }
     }
-    for command in abi.commands.iter().chain(&abi.extended_commands) {
+    let commands = abi.commands.iter().chain(&abi.extended_commands);
+    for command in commands.chain(&abi.cm_commands) {
         look(command, None);
     }
     let known: BTreeSet<_> = abi.names().collect();

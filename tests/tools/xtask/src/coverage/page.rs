@@ -55,11 +55,16 @@ impl Sources<'_> {
         for name in commands.chain(&self.abi.extended_commands) {
             self.row(&mut page, name, &format!("`{}`", command(name)));
         }
+        page.push_str("\n## Commands of the connection manager\n\n");
+        self.head(&mut page, "command");
+        for name in &self.abi.cm_commands {
+            self.row(&mut page, name, &format!("`{}`", command(name)));
+        }
         self.netlink(&mut page);
         page
     }
 
-    fn kinds(&self) -> [(&'static str, Vec<&'static str>); 4] {
+    fn kinds(&self) -> [(&'static str, Vec<&'static str>); 5] {
         let objects = &self.abi.objects;
         let methods = || objects.iter().flat_map(|object| &object.methods);
         let attributes = methods().flat_map(|method| method.attributes.iter().copied());
@@ -78,6 +83,10 @@ impl Sources<'_> {
                     .chain(&self.abi.extended_commands)
                     .copied()
                     .collect(),
+            ),
+            (
+                "commands of the connection manager",
+                self.abi.cm_commands.clone(),
             ),
         ]
     }
@@ -124,13 +133,16 @@ impl Sources<'_> {
 
     fn kernels(&self, page: &mut String) {
         page.push_str("## Kernel by kernel\n\nHow many of them a kernel did in a test.\n\n");
-        page.push_str("| device | kernel | objects | methods | attributes | commands | asked for, and not there |\n");
-        page.push_str("|---|---|---|---|---|---|---|\n");
+        page.push_str("| device | kernel | objects | methods | attributes | commands | of the connection manager | asked for, and not there |\n");
+        page.push_str("|---|---|---|---|---|---|---|---|\n");
         let counts = self.kinds().map(|(_, names)| self.count(&names));
         for (index, seen) in self.seen.iter().enumerate() {
             let device = seen.title;
             let Some(release) = &seen.release else {
-                let _ = writeln!(page, "| {device} | *no test has been recorded* | | | | | |");
+                let _ = writeln!(
+                    page,
+                    "| {device} | *no test has been recorded* | | | | | | |"
+                );
                 continue;
             };
             let _ = write!(page, "| {device} | {release} |");
@@ -145,10 +157,11 @@ impl Sources<'_> {
 
     /// The methods and commands that kernels were only ever seen not to support.
     fn not_there(&self, seen: &Seen) -> String {
-        let [_, (_, methods), _, (_, commands)] = self.kinds();
+        let [_, (_, methods), _, (_, commands), (_, of_cm)] = self.kinds();
         let missing = methods
             .into_iter()
             .chain(commands)
+            .chain(of_cm)
             .filter(|name| matches!(seen.of(name), Some((Answer::Unsupported, _))));
         let missing: Vec<_> = missing.map(|name| format!("`{}`", short(name))).collect();
         missing.join(", ")
@@ -262,6 +275,7 @@ fn short(name: &str) -> &str {
         "UVERBS_METHOD_",
         "UVERBS_ATTR_",
         "IB_USER_VERBS_",
+        "RDMA_USER_CM_",
     ]
     .iter()
     .find_map(|prefix| name.strip_prefix(prefix))

@@ -42,6 +42,7 @@ pub(super) const REASONS: &[Reason] = &[
             "IB_USER_VERBS_CMD_QUERY_MR",
             "IB_USER_VERBS_CMD_BIND_MW",
             "IB_USER_VERBS_CMD_PEEK_CQ",
+            "RDMA_USER_CM_CMD_GET_OPTION",
         ],
     },
     Reason {

@@ -168,6 +168,10 @@ pub(super) const LISTS: Lists = Lists {
             "a pipe, which carries nothing but a sign that there are events",
         ),
         (
+            "uverbs_fake::FakeKernel::open_connection_manager",
+            "a pipe, which carries nothing but a sign that there are events",
+        ),
+        (
             "uverbs_core::contract::memory::MrChange::Default::default",
             "it names no domain",
         ),

@@ -15,7 +15,7 @@ fn queue(posted: u64) -> SharedRing {
     for wr_id in 40..40 + posted {
         let scatter = &[];
         queue.put(&RecvRequest { wr_id, scatter }).unwrap();
-        queue.ring().unwrap();
+        queue.submit().unwrap();
     }
     queue
 }
@@ -59,7 +59,7 @@ fn other_errors_are_told_and_all_where_pages_are_always_there() {
     let (mut other, queue) = (ring(3, 1, None), queue(2));
     let scatter = &[];
     other.put(&RecvRequest { wr_id: 50, scatter }).unwrap();
-    other.ring().unwrap();
+    other.submit().unwrap();
     let (number, _) = device.pair(receives(&queue));
     let (always, _) = device.pair(receives(&other));
     let of = |syndromes| [0, 0, 0, 0, syndromes, 0];

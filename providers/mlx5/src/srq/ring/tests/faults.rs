@@ -20,7 +20,7 @@ impl Device {
     }
 
     fn put(&mut self, number: u32) -> Result<(), PostError> {
-        let scatter = pieces(number, 1 + number as usize % 2);
+        let scatter = sges(number, 1 + number as usize % 2);
         let wr_id = number.into();
         self.ring.put(&RecvRequest {
             wr_id,
@@ -30,7 +30,7 @@ impl Device {
 
     fn post(&mut self, number: u32) {
         self.put(number).unwrap();
-        self.ring.ring().unwrap();
+        self.ring.submit().unwrap();
     }
 
     /// Takes the next request: its index, and its number by its contents.
@@ -41,8 +41,8 @@ impl Device {
         let index = self.at;
         let number = self.ring.word(index, 1, 4);
         for unit in 1..=1 + number % 2 {
-            let piece = [0, 4, 12].map(|at| self.ring.word(index, unit, at));
-            assert_eq!(piece, [number + 1, number, number << 8]);
+            let sge = [0, 4, 12].map(|at| self.ring.word(index, unit, at));
+            assert_eq!(sge, [number + 1, number, number << 8]);
         }
         let end = self.ring.word(index, 2 + number % 2, 4);
         assert_eq!(end, 0x100);
@@ -125,7 +125,7 @@ fn faults_wait_for_the_end_of_a_batch() {
             device.ring.abort();
             vec![1]
         } else {
-            device.ring.ring().unwrap();
+            device.ring.submit().unwrap();
             vec![2, 1]
         };
         let taken: Vec<u32> = std::iter::from_fn(|| device.take())
@@ -146,7 +146,7 @@ fn a_forgotten_batch_ends_with_its_handle() {
         Arc::clone(&device.ring.tracker),
         Arc::clone(&device.ring.record),
     );
-    let kept = device.ring.kept();
+    let kept = device.ring.keep_mapped();
     tracker.faulted(index).unwrap();
     assert_eq!(record.load(RECORD), 1);
     drop(device);
@@ -180,7 +180,7 @@ fn a_device_that_lies_has_nothing_reposted() {
     assert_eq!(device.fault(2), None);
     // Completed nevertheless.
     assert_eq!(device.complete(2), Some(3));
-    device.ring.ring().unwrap();
+    device.ring.submit().unwrap();
     assert_eq!(
         device.ring.handed_over(),
         5,
@@ -239,7 +239,7 @@ proptest! {
                     }
                 }
                 Act::Ring => {
-                    device.ring.ring().unwrap();
+                    device.ring.submit().unwrap();
                     open.append(&mut put);
                 }
                 Act::Abort => {
@@ -282,7 +282,7 @@ proptest! {
         for act in acts {
             match act {
                 Act::Put => drop(device.put(1)),
-                Act::Ring => device.ring.ring().unwrap(),
+                Act::Ring => device.ring.submit().unwrap(),
                 Act::Abort => device.ring.abort(),
                 Act::Lie(index, 0) => drop(device.fault(index)),
                 Act::Lie(index, 1) => drop(device.complete(index)),

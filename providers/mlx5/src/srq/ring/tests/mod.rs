@@ -100,7 +100,7 @@ impl Queue {
     }
 }
 
-fn pieces(number: u32, count: usize) -> Vec<Sge> {
+fn sges(number: u32, count: usize) -> Vec<Sge> {
     (0..count)
         .map(|at| Sge {
             address: u64::from(number) << 8,
@@ -143,8 +143,8 @@ proptest! {
     fn requests_come_back_in_any_order(max_wr in 1..80_u32, steps in prop::collection::vec(step(), 1..400)) {
         let mut queue = queue(max_wr, 3);
         let max_sge = queue.sizes.max_sge as usize;
-        let (mut put, mut rung, mut used) = (0_u32, 0_u32, 0_u32);
-        let mut asked: Vec<usize> = Vec::new();
+        let (mut put, mut submitted, mut used) = (0_u32, 0_u32, 0_u32);
+        let mut requested: Vec<usize> = Vec::new();
         let mut device_at = 0;
         let mut under_way: Vec<(u32, u32)> = Vec::new();
         let mut outstanding = 0;
@@ -152,7 +152,7 @@ proptest! {
         for step in steps {
             match step {
                 Step::Put(count) => {
-                    let scatter = pieces(put, count);
+                    let scatter = sges(put, count);
                     let request = RecvRequest { wr_id: put.into(), scatter: &scatter };
                     let result = queue.ring.put(&request);
                     if outstanding == queue.sizes.max_wr() {
@@ -162,21 +162,21 @@ proptest! {
                         prop_assert!(refused);
                     } else {
                         prop_assert_eq!(result, Ok(()));
-                        asked.truncate(put as usize);
-                        asked.push(count);
+                        requested.truncate(put as usize);
+                        requested.push(count);
                         put += 1;
                         outstanding += 1;
                     }
                 }
                 Step::Ring => {
-                    queue.ring.ring().unwrap();
-                    rung = put;
-                    prop_assert_eq!(queue.record.load(0), rung & 0xffff);
+                    queue.ring.submit().unwrap();
+                    submitted = put;
+                    prop_assert_eq!(queue.record.load(0), submitted & 0xffff);
                 }
                 Step::Abort => {
                     queue.ring.abort();
-                    outstanding -= put - rung;
-                    put = rung;
+                    outstanding -= put - submitted;
+                    put = submitted;
                 }
                 Step::Ask => {
                     let mut told = Vec::new();
@@ -190,13 +190,13 @@ proptest! {
                     // A caller who wants the numbers takes them in time.
                     let told = matches!(step, Step::Complete(_)) || untold.len() > max_wr as usize;
                     // The device takes the next request of the list, and reads its link.
-                    if used < rung {
+                    if used < submitted {
                         let number = used;
-                        let real = pieces(number, asked[number as usize]);
-                        let real: Vec<&Sge> = real.iter().filter(|piece| piece.length != 0).collect();
-                        for (piece, unit) in real.iter().zip(1..) {
-                            prop_assert_eq!(queue.word(device_at, unit, 0), piece.length);
-                            prop_assert_eq!(queue.word(device_at, unit, 4), piece.key.raw());
+                        let real = sges(number, requested[number as usize]);
+                        let real: Vec<&Sge> = real.iter().filter(|sge| sge.length != 0).collect();
+                        for (sge, unit) in real.iter().zip(1..) {
+                            prop_assert_eq!(queue.word(device_at, unit, 0), sge.length);
+                            prop_assert_eq!(queue.word(device_at, unit, 4), sge.key.raw());
                         }
                         if real.len() < max_sge {
                             let unit = u32::try_from(real.len()).unwrap() + 1;
@@ -235,15 +235,15 @@ proptest! {
         steps in prop::collection::vec((0..8, 0..24_u16), 1..200),
     ) {
         let mut queue = queue(max_wr, 1);
-        let piece = pieces(1, 1);
+        let sge = sges(1, 1);
         let mut told = 0;
         for (step, index) in steps {
             match step {
                 0..3 => {
                     let wr_id = u64::from(index);
-                    let _ = queue.ring.put(&RecvRequest { wr_id, scatter: &piece });
+                    let _ = queue.ring.put(&RecvRequest { wr_id, scatter: &sge });
                 }
-                3 => queue.ring.ring().unwrap(),
+                3 => queue.ring.submit().unwrap(),
                 4 => queue.ring.abort(),
                 5 => {
                     let _ = queue.tracker.used_up(index);
@@ -269,12 +269,12 @@ proptest! {
 #[test]
 fn what_nobody_asks_for_is_forgotten() {
     let mut queue = queue(3, 1);
-    let piece = pieces(1, 1);
+    let sge = sges(1, 1);
     for wr_id in 0..100 {
         let index = queue.ring.list.at(queue.ring.end) as u16;
-        let scatter = &piece;
+        let scatter = &sge;
         queue.ring.put(&RecvRequest { wr_id, scatter }).unwrap();
-        queue.ring.ring().unwrap();
+        queue.ring.submit().unwrap();
         assert_eq!(queue.tracker.used_up(index), Some(()));
     }
     let mut told = Vec::new();
@@ -293,14 +293,14 @@ fn broken_links_are_not_followed() {
     for unit in 0..16 {
         queue.ring.ring.put(unit, [u64::MAX; 2]);
     }
-    let piece = pieces(1, 1);
+    let sge = sges(1, 1);
     let request = RecvRequest {
         wr_id: 1,
-        scatter: &piece,
+        scatter: &sge,
     };
     for _ in 0..100 {
         let _ = queue.ring.put(&request);
         let _ = queue.tracker.completed(3);
     }
-    queue.ring.ring().unwrap();
+    queue.ring.submit().unwrap();
 }

@@ -33,7 +33,7 @@ pub(super) fn lend(subject: &Subject, side: &Side, stream: &mut TcpStream) -> Ou
     let inside = lent.write(DATA, &bytes) && lent.store(0, WAS);
     ensure(inside, || "outside of the memory".into())?;
     let place = Place {
-        remote: lent.remote(),
+        remote: lent.remote().start(),
         atomics: atomics::has(subject),
     };
     wire::put(stream, &place.to_string())?;

@@ -13,7 +13,8 @@ use uverbs::link::Mtu;
 
 use super::check::{Check, Found, Outcome, Trouble};
 use super::subject::Subject;
-use crate::exchange::{pingpong, tcp};
+use crate::dial::{self, Deadline};
+use crate::exchange::pingpong;
 use crate::failure::Failure;
 use talk::{Role, Side};
 use wire::Request;
@@ -48,7 +49,7 @@ pub(super) fn checks() -> Vec<Check> {
 
 /// Tells the server that there are no more requests.
 pub(super) fn end(peer: &Peer) -> Result<(), Failure> {
-    let mut stream = tcp::connect(&peer.host, peer.port, Duration::ZERO)?;
+    let mut stream = dial::connect(&peer.host, peer.port, Deadline::after(Duration::ZERO))?;
     wire::put(&mut stream, &Request::End.to_string())
         .map_err(|trouble| Failure::new(trouble.text()))
 }
@@ -61,7 +62,7 @@ fn call(
 ) -> Outcome<(TcpStream, Side, u32)> {
     let peer = subject.peer.as_ref();
     let peer = peer.ok_or_else(|| Trouble::unsupported("no other host is named"))?;
-    let stream = tcp::connect(&peer.host, peer.port, PATIENCE);
+    let stream = dial::connect(&peer.host, peer.port, Deadline::after(PATIENCE));
     let mut stream = stream.map_err(said)?;
     patient(&stream)?;
     let own = subject.port_attr()?.active_mtu;

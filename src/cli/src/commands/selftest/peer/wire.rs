@@ -103,7 +103,7 @@ impl Place {
         Ok(Self {
             remote: Remote {
                 address: u64::from_str_radix(address, 16).map_err(confused)?,
-                key: RemoteKey::new(u32::from_str_radix(key, 16).map_err(confused)?),
+                key: RemoteKey::from_raw(u32::from_str_radix(key, 16).map_err(confused)?),
             },
             atomics: *atomics == "1",
         })
@@ -222,7 +222,7 @@ mod tests {
             let place = Place {
                 remote: Remote {
                     address: 0x7f00_dead_b000,
-                    key: RemoteKey::new(0x1234),
+                    key: RemoteKey::from_raw(0x1234),
                 },
                 atomics,
             };

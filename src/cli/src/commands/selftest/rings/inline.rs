@@ -138,7 +138,7 @@ impl Rig {
     fn writes(&mut self) -> Outcome {
         let exposed = self.pd.expose(self.room as usize, REMOTE)?;
         self.each(|rig, pieces, len, seed| {
-            rig.post(Operation::Write(exposed.remote()), pieces)?;
+            rig.post(Operation::Write(exposed.remote().start()), pieces)?;
             let mut found = vec![0; len];
             ensure(exposed.read(0, &mut found), || {
                 "outside of the memory".into()

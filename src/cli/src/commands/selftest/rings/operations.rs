@@ -120,7 +120,7 @@ impl Rig {
         let beyond = self.exposed.write(len, &[UNTOUCHED]);
         ensure(beyond, || "outside of the memory".into())?;
         let buffer = self.filled(len, seed)?;
-        let remote = self.exposed.remote();
+        let remote = self.exposed.remote().start();
         let work = if immediate {
             self.pair.b.qp.recv_empty(seed)?;
             Work::write_imm(remote, IMMEDIATE)
@@ -225,7 +225,7 @@ fn atomic_write(subject: &Subject) -> Outcome {
     let mut pair = Pair::new(subject, QpType::Rc, usual)?;
     let exposed = pair.pd.expose(64, REMOTE)?;
     let operation = Operation::AtomicWrite {
-        remote: exposed.remote(),
+        remote: exposed.remote().start(),
         value: *b"eight at",
     };
     pair.a.qp.post(Work::new(operation))?;
@@ -251,7 +251,7 @@ fn flush(subject: &Subject) -> Outcome {
     })?;
     let exposed = pair.pd.expose(4096, access)?;
     let operation = Operation::Flush {
-        remote: exposed.remote(),
+        remote: exposed.remote().start(),
         length: 4096,
         placement: Placement::GLOBAL,
         whole_region: false,

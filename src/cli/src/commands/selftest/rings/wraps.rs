@@ -84,7 +84,7 @@ fn writes(subject: &Subject) -> Outcome {
     // Twice as many places as requests in a batch, so that a stale number in a place is noticed.
     let places = 2 * BATCH;
     let exposed = pd.expose(8 * 2 * 16, REMOTE)?;
-    let Remote { address, key } = exposed.remote();
+    let Remote { address, key } = exposed.remote().start();
     let to = |number: u64| {
         let address = address + number % places * 8;
         Operation::Write(Remote { address, key })

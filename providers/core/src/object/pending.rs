@@ -83,12 +83,12 @@ impl Held {
 /// What is held while the command that creates or destroys the object is under way. If dropped,
 /// everything is leaked and counted: that happens whenever the command's outcome is unknown, and on
 /// any unwinding.
-pub(super) struct Stake {
+pub(super) struct PendingCommand {
     file: Arc<UverbsFile>,
     held: Option<Held>,
 }
 
-impl Stake {
+impl PendingCommand {
     pub(super) fn new(file: &Arc<UverbsFile>, held: Held) -> Self {
         Self {
             file: Arc::clone(file),
@@ -109,7 +109,7 @@ impl Stake {
     }
 }
 
-impl Drop for Stake {
+impl Drop for PendingCommand {
     fn drop(&mut self) {
         if let Some(held) = self.held.take() {
             self.file.count_leak();

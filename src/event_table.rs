@@ -28,7 +28,7 @@ fn next_generation(last: &AtomicU64) -> Option<u64> {
 
 /// The objects of a context that events can be about.
 #[derive(Debug, Default)]
-pub(crate) struct Cookies {
+pub(crate) struct EventTable {
     table: Mutex<Table>,
 }
 
@@ -66,8 +66,8 @@ struct Entry {
 
 /// A number in use. Dropping it makes later events with it stale.
 #[derive(Debug)]
-pub(crate) struct Cookie {
-    cookies: Arc<Cookies>,
+pub(crate) struct EventKey {
+    event_table: Arc<EventTable>,
     number: u64,
     events: Arc<AtomicU32>,
 }
@@ -92,18 +92,18 @@ impl Table {
     }
 }
 
-impl Cookies {
+impl EventTable {
     fn lock(&self) -> MutexGuard<'_, Table> {
         // No code panics while it holds the lock.
         self.table.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A new number, which means nothing until [`Cookie::announce`] says what it stands for.
+    /// A new number, which means nothing until [`EventKey::announce`] says what it stands for.
     ///
     /// # Errors
     /// [`LimitExceeded`](ErrorKind::LimitExceeded) with 2^24 numbers of a context in use;
     /// [`OutOfResources`](ErrorKind::OutOfResources) once the process has used 2^40.
-    pub(crate) fn reserve(self: &Arc<Self>, op: Op) -> Result<Cookie> {
+    pub(crate) fn reserve(self: &Arc<Self>, op: Op) -> Result<EventKey> {
         let generation = next_generation(&GENERATION).ok_or_else(|| {
             Error::new(op, ErrorKind::OutOfResources).fact("objects_created", LAST_GENERATION)
         })?;
@@ -116,8 +116,8 @@ impl Cookies {
             entry.events = Arc::clone(&events);
         }
         drop(table);
-        Ok(Cookie {
-            cookies: Arc::clone(self),
+        Ok(EventKey {
+            event_table: Arc::clone(self),
             number: generation << INDEX_BITS | u64::from(index),
             events,
         })
@@ -142,7 +142,7 @@ impl Cookies {
     }
 }
 
-impl Cookie {
+impl EventKey {
     /// The counter of completion events that were read.
     pub(crate) fn events(&self) -> &Arc<AtomicU32> {
         &self.events
@@ -154,16 +154,16 @@ impl Cookie {
 
     /// Says what the number stands for.
     pub(crate) fn announce(&self, source: EventSource) {
-        let mut table = self.cookies.lock();
+        let mut table = self.event_table.lock();
         if let Some(entry) = table.entries.get_mut(index_of(self.number) as usize) {
             entry.source = Some(source);
         }
     }
 }
 
-impl Drop for Cookie {
+impl Drop for EventKey {
     fn drop(&mut self) {
-        let mut table = self.cookies.lock();
+        let mut table = self.event_table.lock();
         let before = table.free;
         let index = index_of(self.number);
         if let Some(entry) = table.entries.get_mut(index as usize) {
@@ -186,8 +186,8 @@ fn generation_of(number: u64) -> u64 {
 mod tests {
     use super::*;
 
-    fn reserve(cookies: &Arc<Cookies>) -> Cookie {
-        cookies.reserve(Op::CreateQueuePair).unwrap()
+    fn reserve(event_table: &Arc<EventTable>) -> EventKey {
+        event_table.reserve(Op::CreateQueuePair).unwrap()
     }
 
     fn source(user_data: u64) -> EventSource {
@@ -196,46 +196,46 @@ mod tests {
 
     #[test]
     fn a_number_means_its_object_and_no_other() {
-        let cookies = Arc::new(Cookies::default());
-        let (one, two) = (reserve(&cookies), reserve(&cookies));
+        let event_table = Arc::new(EventTable::default());
+        let (one, two) = (reserve(&event_table), reserve(&event_table));
         one.announce(source(1));
         two.announce(source(2));
-        assert_eq!(cookies.find(one.number()), Some(source(1)));
-        assert_eq!(cookies.find(two.number()), Some(source(2)));
+        assert_eq!(event_table.find(one.number()), Some(source(1)));
+        assert_eq!(event_table.find(two.number()), Some(source(2)));
         assert_ne!(one.number(), 0);
     }
 
     #[test]
     fn a_stale_number_finds_nothing_even_when_its_place_is_used_again() {
-        let cookies = Arc::new(Cookies::default());
-        let gone = reserve(&cookies);
+        let event_table = Arc::new(EventTable::default());
+        let gone = reserve(&event_table);
         gone.announce(source(1));
         let number = gone.number();
         drop(gone);
-        assert_eq!(cookies.find(number), None);
-        let next = reserve(&cookies);
+        assert_eq!(event_table.find(number), None);
+        let next = reserve(&event_table);
         next.announce(source(2));
         assert_eq!(
             index_of(next.number()),
             index_of(number),
             "the place is used again"
         );
-        assert_eq!(cookies.find(number), None);
+        assert_eq!(event_table.find(number), None);
     }
 
     #[test]
     fn places_are_used_again_before_the_table_grows() {
-        let cookies = Arc::new(Cookies::default());
-        let first: Vec<_> = (0..20).map(|_| reserve(&cookies)).collect();
+        let event_table = Arc::new(EventTable::default());
+        let first: Vec<_> = (0..20).map(|_| reserve(&event_table)).collect();
         let mut places: Vec<_> = first
             .iter()
-            .map(|cookie| index_of(cookie.number()))
+            .map(|event_key| index_of(event_key.number()))
             .collect();
         drop(first);
-        let again: Vec<_> = (0..20).map(|_| reserve(&cookies)).collect();
+        let again: Vec<_> = (0..20).map(|_| reserve(&event_table)).collect();
         let mut again: Vec<_> = again
             .iter()
-            .map(|cookie| index_of(cookie.number()))
+            .map(|event_key| index_of(event_key.number()))
             .collect();
         places.sort_unstable();
         again.sort_unstable();
@@ -245,15 +245,15 @@ mod tests {
 
     #[test]
     fn numbers_the_kernel_made_up_find_nothing() {
-        let cookies = Arc::new(Cookies::default());
-        assert_eq!(cookies.find(0), None);
-        assert_eq!(cookies.find(u64::MAX), None);
+        let event_table = Arc::new(EventTable::default());
+        assert_eq!(event_table.find(0), None);
+        assert_eq!(event_table.find(u64::MAX), None);
     }
 
     #[test]
     fn contexts_have_no_number_in_common() {
         let numbers: std::collections::HashSet<_> = (0..10)
-            .map(|_| reserve(&Arc::new(Cookies::default())).number())
+            .map(|_| reserve(&Arc::new(EventTable::default())).number())
             .collect();
         assert_eq!(numbers.len(), 10);
     }

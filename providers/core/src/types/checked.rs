@@ -63,7 +63,7 @@ impl<E, T: fmt::Debug> fmt::Debug for Unrecognized<E, T> {
 ///
 /// # Errors
 /// [`InvalidInput`](crate::ErrorKind::InvalidInput), with the unnamed bits.
-pub fn asked_flags<F>(op: Op, what: &'static str, flags: F) -> Result<F::Bits>
+pub fn checked_flags<F>(op: Op, what: &'static str, flags: F) -> Result<F::Bits>
 where
     F: Flags + Copy,
     F::Bits: Into<u64>,

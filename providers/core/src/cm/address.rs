@@ -1,0 +1,185 @@
+//! Addresses of ids, in the kernel's structs.
+
+use std::fmt;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, SocketAddrV4, SocketAddrV6};
+
+use uverbs_uapi::linux_socket::{__kernel_sockaddr_storage, AF_INET, AF_INET6, sockaddr_in6};
+use zerocopy::IntoBytes;
+
+use crate::error::{Error, ErrorKind, Op, Result};
+use crate::types::Gid;
+
+/// `AF_IB` of `linux/socket.h`.
+const AF_IB: u16 = 27;
+
+const IPV4_LEN: u16 = 16;
+const IPV6_LEN: u16 = 28;
+const IB_LEN: u16 = 48;
+
+/// An address that an id can have.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+#[non_exhaustive]
+pub enum CmAddress {
+    /// An IP address of a network interface, and a port of the id's port space.
+    Ip(SocketAddr),
+    /// `AF_IB`: a GID and a service id, without IP.
+    Ib(IbAddress),
+}
+
+/// `sockaddr_ib`—an address without IP.
+#[doc(alias = "sockaddr_ib")]
+#[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
+pub struct IbAddress {
+    /// Partition key; 0 for any.
+    pub pkey: u16,
+    /// Traffic class, and flow label in the low 20 bits.
+    pub flow_info: u32,
+    /// The GID; zero for any.
+    pub gid: Gid,
+    /// The service.
+    pub service_id: u64,
+    /// Which bits of the service id count.
+    pub service_mask: u64,
+    /// Scope of a link-local GID.
+    pub scope_id: u64,
+}
+
+impl From<SocketAddr> for CmAddress {
+    fn from(address: SocketAddr) -> Self {
+        Self::Ip(address)
+    }
+}
+
+impl From<IbAddress> for CmAddress {
+    fn from(address: IbAddress) -> Self {
+        Self::Ib(address)
+    }
+}
+
+impl fmt::Display for CmAddress {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Ip(address) => address.fmt(f),
+            Self::Ib(address) => write!(f, "{} service {:#x}", address.gid, address.service_id),
+        }
+    }
+}
+
+impl CmAddress {
+    /// The kernel's struct, and how many bytes of it count.
+    pub(super) fn to_storage(self) -> (__kernel_sockaddr_storage, u16) {
+        let mut storage = __kernel_sockaddr_storage::default();
+        let (family, len) = match self {
+            Self::Ip(SocketAddr::V4(_)) => (AF_INET, IPV4_LEN),
+            Self::Ip(SocketAddr::V6(_)) => (AF_INET6, IPV6_LEN),
+            Self::Ib(_) => (AF_IB, IB_LEN),
+        };
+        storage.ss_family = family;
+        let mut fields = Fields(&mut storage.__data);
+        match self {
+            Self::Ip(SocketAddr::V4(address)) => {
+                fields.put(&address.port().to_be_bytes());
+                fields.put(&address.ip().octets());
+            }
+            Self::Ip(SocketAddr::V6(address)) => {
+                fields.put(&address.port().to_be_bytes());
+                fields.put(&address.flowinfo().to_be_bytes());
+                fields.put(&address.ip().octets());
+                fields.put(&address.scope_id().to_ne_bytes());
+            }
+            Self::Ib(address) => {
+                fields.put(&address.pkey.to_be_bytes());
+                fields.put(&address.flow_info.to_be_bytes());
+                fields.put(&address.gid.to_bytes());
+                fields.put(&address.service_id.to_be_bytes());
+                fields.put(&address.service_mask.to_be_bytes());
+                fields.put(&address.scope_id.to_ne_bytes());
+            }
+        }
+        (storage, len)
+    }
+
+    /// From the kernel's struct; `None` for a family that this version does not know, also for 0,
+    /// no address.
+    pub(super) fn from_storage(storage: &__kernel_sockaddr_storage) -> Option<Self> {
+        let mut rest = storage.__data.as_slice();
+        let address = match storage.ss_family {
+            AF_INET => {
+                let port = u16::from_be_bytes(take(&mut rest)?);
+                let ip: [u8; 4] = take(&mut rest)?;
+                SocketAddrV4::new(ip.into(), port).into()
+            }
+            AF_INET6 => {
+                let port = u16::from_be_bytes(take(&mut rest)?);
+                let flow = u32::from_be_bytes(take(&mut rest)?);
+                let ip: [u8; 16] = take(&mut rest)?;
+                let scope = u32::from_ne_bytes(take(&mut rest)?);
+                SocketAddrV6::new(ip.into(), port, flow, scope).into()
+            }
+            AF_IB => {
+                return Some(Self::Ib(IbAddress {
+                    pkey: u16::from_be_bytes(take(&mut rest)?),
+                    flow_info: u32::from_be_bytes(take(&mut rest)?),
+                    gid: Gid::from_bytes(take(&mut rest)?),
+                    service_id: u64::from_be_bytes(take(&mut rest)?),
+                    service_mask: u64::from_be_bytes(take(&mut rest)?),
+                    scope_id: u64::from_ne_bytes(take(&mut rest)?),
+                }));
+            }
+            _ => return None,
+        };
+        Some(Self::Ip(address))
+    }
+
+    /// In the struct of the older commands, which has room for an IP address.
+    pub(super) fn to_in6(self, op: Op) -> Result<sockaddr_in6> {
+        if matches!(self, Self::Ib(_)) {
+            return Err(Error::new(op, ErrorKind::Unsupported)
+                .hint("this form of the command has room for IP addresses only"));
+        }
+        let (storage, _) = self.to_storage();
+        let mut short = sockaddr_in6::default();
+        for (to, from) in short.as_mut_bytes().iter_mut().zip(storage.as_bytes()) {
+            *to = *from;
+        }
+        Ok(short)
+    }
+
+    /// From that struct.
+    pub(super) fn from_in6(short: &sockaddr_in6) -> Option<Self> {
+        let mut storage = __kernel_sockaddr_storage::default();
+        for (to, from) in storage.as_mut_bytes().iter_mut().zip(short.as_bytes()) {
+            *to = *from;
+        }
+        Self::from_storage(&storage)
+    }
+
+    /// Whether it stands for any address of its family.
+    #[must_use]
+    pub fn is_wildcard(&self) -> bool {
+        match self {
+            Self::Ip(address) => match address.ip() {
+                IpAddr::V4(ip) => ip == Ipv4Addr::UNSPECIFIED,
+                IpAddr::V6(ip) => ip.is_unspecified(),
+            },
+            Self::Ib(address) => address.gid == Gid::ZERO,
+        }
+    }
+}
+
+/// Fills the fields of a struct one after another.
+struct Fields<'a>(&'a mut [u8]);
+
+impl Fields<'_> {
+    fn put(&mut self, field: &[u8]) {
+        let (now, rest) = std::mem::take(&mut self.0).split_at_mut(field.len());
+        now.copy_from_slice(field);
+        self.0 = rest;
+    }
+}
+
+fn take<const N: usize>(rest: &mut &[u8]) -> Option<[u8; N]> {
+    let (now, later) = rest.split_first_chunk()?;
+    *rest = later;
+    Some(*now)
+}

@@ -1,0 +1,142 @@
+//! Finds and opens the connection manager.
+
+use std::ops::RangeInclusive;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use uverbs_uapi::rdma_user_cm::RDMA_USER_CM_ABI_VERSION;
+
+use super::CmFile;
+use crate::discover::netlink::{Client, NetlinkTransport};
+use crate::discover::sysfs::Sysfs;
+use crate::discover::{CharDevice, Options, Source};
+use crate::error::{Errno, Error, ErrorKind, Op, Result};
+use crate::sys::open::{node_path, open_node};
+use crate::sys::{CM, Kernel, Linux, check_cm_device};
+
+/// The versions of the kernel's interface that this library speaks.
+pub const ABI_VERSIONS: RangeInclusive<u32> = RDMA_USER_CM_ABI_VERSION..=RDMA_USER_CM_ABI_VERSION;
+
+/// Where sysfs has the version: the class is older than the device's place among the miscellaneous
+/// ones.
+const CLASSES: [&[&str]; 2] = [&["class", "misc", CM], &["class", "infiniband_ucma"]];
+
+/// The connection manager's node.
+#[derive(Clone, Debug, Eq, PartialEq)]
+#[non_exhaustive]
+pub struct Node {
+    /// Its path, `/dev/infiniband/rdma_cm`.
+    pub path: PathBuf,
+    /// Its number; `None` if only the path is known.
+    pub number: Option<CharDevice>,
+    /// The version of the kernel's interface; that of this library if nobody says it.
+    pub abi_version: u32,
+    /// Where this is from.
+    pub source: Source,
+}
+
+/// Finds the connection manager: by RDMA netlink, which makes the kernel load its module, else in
+/// sysfs, else at its usual path.
+///
+/// Three system calls by netlink. Of `options`, `netlink`, `sysfs` and the two roots count.
+///
+/// # Errors
+/// EMFILE, ENFILE, ENOMEM. A node that does not exist is found nevertheless, and cannot be opened.
+pub fn find(options: &Options) -> Result<Node> {
+    let client = match Client::connect() {
+        _ if !options.netlink => None,
+        Ok(client) => Some(client),
+        Err(error) if is_exhausted(&error) => {
+            return Err(error.with_op(Op::OpenConnectionManager));
+        }
+        Err(_) => None,
+    };
+    Ok(find_with(client, options))
+}
+
+/// Opens the running kernel's connection manager, and its event channel. Two to three system calls
+/// beside those of [`find`].
+///
+/// # Errors
+/// [`NotFound`](ErrorKind::NotFound): no node. [`PermissionDenied`](ErrorKind::PermissionDenied):
+/// its mode, or a device cgroup. [`Unsupported`](ErrorKind::Unsupported): another version of the
+/// interface. [`InvalidInput`](ErrorKind::InvalidInput): the node is another device. EMFILE,
+/// ENFILE.
+#[doc(alias = "rdma_create_event_channel")]
+pub fn open(options: &Options) -> Result<CmFile> {
+    open_with(Arc::new(Linux), &find(options)?, options)
+}
+
+#[expect(unsafe_code, reason = "has checked what the descriptor is")]
+fn open_with(kernel: Arc<dyn Kernel>, node: &Node, options: &Options) -> Result<CmFile> {
+    let op = Op::OpenConnectionManager;
+    if !ABI_VERSIONS.contains(&node.abi_version) {
+        return Err(Error::new(op, ErrorKind::Unsupported)
+            .fact("abi_version", node.abi_version)
+            .fact("known", *ABI_VERSIONS.end()));
+    }
+    let (fd, number) = open_node(&node.path, node.number, &options.dev_root)
+        .map_err(|error| explain(error.with_op(op)))?;
+    if node.number.is_none() {
+        check_cm_device(number).map_err(|error| error.with_op(op))?;
+    }
+    // SAFETY: (1) the descriptor has the number of the running kernel's connection manager.
+    Ok(unsafe { CmFile::new(kernel, fd) })
+}
+
+fn is_exhausted(error: &Error) -> bool {
+    matches!(
+        error.errno(),
+        Some(Errno::MFILE | Errno::NFILE | Errno::NOMEM)
+    )
+}
+
+pub(super) fn find_with<T: NetlinkTransport>(client: Option<Client<T>>, options: &Options) -> Node {
+    if let Some(mut client) = client
+        && let Ok(device) = client.connection_manager()
+    {
+        return Node {
+            path: node_path(&options.dev_root, &device.name),
+            number: Some(device.number),
+            abi_version: device.abi_version,
+            source: Source::Netlink,
+        };
+    }
+    let found = options.sysfs.then(|| by_sysfs(options)).flatten();
+    found.unwrap_or_else(|| Node {
+        path: node_path(&options.dev_root, CM),
+        number: None,
+        abi_version: *ABI_VERSIONS.end(),
+        source: Source::DevOnly,
+    })
+}
+
+fn by_sysfs(options: &Options) -> Option<Node> {
+    let sysfs = Sysfs::at(&options.sysfs_root);
+    let op = Op::OpenConnectionManager;
+    let read = |folder: &[&str], file: &str| -> Option<String> {
+        sysfs.text(op, &[folder, &[file]].concat()).ok()
+    };
+    let version = |folder: &&[&str]| read(folder, "abi_version")?.trim().parse().ok();
+    let abi_version = CLASSES.iter().find_map(version)?;
+    let number = read(CLASSES[0], "dev").and_then(|text| CharDevice::from_sysfs(&text));
+    Some(Node {
+        path: node_path(&options.dev_root, CM),
+        number,
+        abi_version,
+        source: Source::Sysfs,
+    })
+}
+
+fn explain(error: Error) -> Error {
+    match error.errno() {
+        Some(Errno::NOENT) => error.hint(
+            "there is no connection manager: load its module (modprobe rdma_ucm), in a container \
+             start it with --device=/dev/infiniband/rdma_cm",
+        ),
+        Some(Errno::PERM) => error.hint(
+            "a device cgroup forbids it: start the container with --device=/dev/infiniband/rdma_cm",
+        ),
+        _ => error,
+    }
+}

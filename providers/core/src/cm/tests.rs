@@ -1,0 +1,211 @@
+//! Addresses, events and the node: what needs no kernel.
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+use std::net::{Ipv6Addr, SocketAddr, SocketAddrV6};
+
+use uverbs_uapi::linux_socket::__kernel_sockaddr_storage;
+use uverbs_uapi::rdma_netlink::{
+    RDMA_NLDEV_ATTR_CHARDEV, RDMA_NLDEV_ATTR_CHARDEV_ABI, RDMA_NLDEV_ATTR_CHARDEV_NAME,
+    RDMA_NLDEV_ATTR_CHARDEV_TYPE, RDMA_NLDEV_CMD_GET_CHARDEV,
+};
+use uverbs_uapi::rdma_user_cm::rdma_ucm_event_resp;
+use zerocopy::IntoBytes;
+
+use super::node::find_with;
+use super::*;
+use crate::discover::netlink::Client;
+use crate::discover::netlink::tests::script::{Script, answer, attr, error, text};
+use crate::discover::tests::tree::Tree;
+use crate::discover::{CharDevice, Options, Source};
+use crate::error::{Errno, ErrorKind, Op};
+use crate::types::Gid;
+
+#[test]
+fn addresses_go_there_and_back() {
+    let scoped = SocketAddrV6::new(Ipv6Addr::LOCALHOST, 7, 0x000a_bcde, 3);
+    let ib = IbAddress {
+        pkey: 0x8001,
+        flow_info: 5,
+        gid: Gid::from_bytes(*b"0123456789abcdef"),
+        service_id: 0x0106_1d2f,
+        service_mask: u64::MAX,
+        scope_id: 9,
+    };
+    for (address, family, len) in [
+        (
+            CmAddress::from(SocketAddr::from(([10, 0, 0, 1], 7471))),
+            2,
+            16,
+        ),
+        (SocketAddr::V6(scoped).into(), 10, 28),
+        (ib.into(), 27, 48),
+    ] {
+        let (storage, size) = address.to_storage();
+        assert_eq!((storage.ss_family, size), (family, len));
+        assert_eq!(CmAddress::from_storage(&storage), Some(address));
+        assert!(!address.is_wildcard());
+        let short = address.to_in6(Op::CmBind);
+        match short {
+            Ok(short) => assert_eq!(CmAddress::from_in6(&short), Some(address)),
+            Err(error) => assert!(error.is_unsupported() && family == 27),
+        }
+    }
+    // Port 7471, in network byte order.
+    let (storage, _) = CmAddress::from(SocketAddr::from(([10, 0, 0, 1], 7471))).to_storage();
+    assert_eq!(storage.__data[..6], [0x1d, 0x2f, 10, 0, 0, 1]);
+    let strange = __kernel_sockaddr_storage {
+        ss_family: 99,
+        ..__kernel_sockaddr_storage::default()
+    };
+    assert_eq!(CmAddress::from_storage(&strange), None);
+}
+
+fn event(kind: u32, status: i32) -> Event {
+    let raw = rdma_ucm_event_resp {
+        event: kind,
+        status: status.cast_unsigned(),
+        ..rdma_ucm_event_resp::default()
+    };
+    decode_event(&raw).unwrap()
+}
+
+#[test]
+fn a_status_means_what_its_event_says() {
+    let stale = EventStatus::Rejected(RejectReason::StaleConnection);
+    let time = EventStatus::Failed(Errno::TIMEDOUT);
+    for (kind, status, outcome) in [
+        (0, 0, EventStatus::Success),
+        (8, 10, stale),
+        (8, 99, EventStatus::Rejected(RejectReason::from_raw(99))),
+        (8, 0x1_0000, EventStatus::Other(0x1_0000)),
+        // iWARP says why by an errno.
+        (8, -110, time),
+        (7, -110, time),
+        (7, 2, EventStatus::Refused(2)),
+        (3, 5, EventStatus::Other(5)),
+        (1, i32::MIN, EventStatus::Other(i32::MIN)),
+        (1, -4096, EventStatus::Other(-4096)),
+        (77, 0, EventStatus::Success),
+    ] {
+        assert_eq!(event(kind, status).outcome(), outcome, "{kind} {status}");
+    }
+}
+
+#[test]
+fn any_bytes_are_an_event() {
+    for byte in [0, 1, 0x4d, 0x80, 0xfe] {
+        let mut raw = rdma_ucm_event_resp::default();
+        raw.as_mut_bytes().fill(byte);
+        let event = decode_event(&raw).unwrap();
+        assert_eq!(
+            event.connection().private_data.as_bytes().len(),
+            usize::from(byte)
+        );
+        assert_eq!(
+            event.datagram().private_data.as_bytes().len(),
+            usize::from(byte)
+        );
+    }
+    let mut raw = rdma_ucm_event_resp::default();
+    raw.as_mut_bytes().fill(0xff);
+    assert_eq!(decode_event(&raw).unwrap_err().kind(), ErrorKind::BadReply);
+}
+
+#[test]
+fn private_data_is_measured_before_it_is_sent() {
+    let longest = [7; PrivateData::CONNECT];
+    let data = PrivateData::new(Op::CmConnect, &longest, PrivateData::CONNECT).unwrap();
+    assert_eq!(data.as_bytes(), longest);
+    for (len, most) in [(57, PrivateData::CONNECT), (256, usize::MAX), (300, 400)] {
+        let error = PrivateData::new(Op::CmConnect, &vec![0; len], most).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::LimitExceeded, "{len}");
+    }
+    // What comes after the end does not count.
+    assert_eq!(PrivateData::from_parts([9; 256], 0), PrivateData::EMPTY);
+}
+
+#[test]
+fn times_are_rounded_up() {
+    use super::issue::milliseconds;
+    use std::time::Duration;
+    for (time, raw) in [
+        (Duration::ZERO, 0),
+        (Duration::from_nanos(1), 1),
+        (Duration::from_millis(5), 5),
+        (Duration::from_micros(5001), 6),
+        (Duration::MAX, i32::MAX.unsigned_abs()),
+    ] {
+        assert_eq!(milliseconds(time), raw, "{time:?}");
+    }
+}
+
+const NUMBER: CharDevice = CharDevice {
+    major: 10,
+    minor: 120,
+};
+
+#[test]
+fn netlink_knows_the_node() {
+    let attributes = [
+        attr(RDMA_NLDEV_ATTR_CHARDEV, &0x0a78_u64.to_ne_bytes()),
+        attr(RDMA_NLDEV_ATTR_CHARDEV_ABI, &4_u64.to_ne_bytes()),
+        text(RDMA_NLDEV_ATTR_CHARDEV_NAME, "rdma_cm"),
+    ];
+    let script = Script::new([answer(RDMA_NLDEV_CMD_GET_CHARDEV, false, 1, &attributes)]);
+    let node = find_with(Some(script.client()), &Options::default());
+    assert_eq!(node.source, Source::Netlink);
+    assert_eq!((node.number, node.abi_version), (Some(NUMBER), 4));
+    assert_eq!(node.path.to_str(), Some("/dev/infiniband/rdma_cm"));
+    // It asks for the type, and names no device.
+    let asked = &script.sent()[0];
+    assert_eq!(asked[16..], text(RDMA_NLDEV_ATTR_CHARDEV_TYPE, "rdma_cm"));
+}
+
+#[test]
+fn f17_without_netlink_sysfs_knows_the_node_and_without_both_its_place_is_known() {
+    let tree = Tree::new();
+    let refuse = || Some(Script::new([error(1, Errno::OPNOTSUPP)]).client());
+    let node = find_with(refuse(), &tree.options());
+    assert_eq!(node.source, Source::DevOnly);
+    assert_eq!((node.number, node.abi_version), (None, 4));
+    tree.write("infiniband_ucma/abi_version", "3\n");
+    let node = find_with(None::<Client<Script>>, &tree.options());
+    assert_eq!((node.source, node.number), (Source::Sysfs, None));
+    assert_eq!(node.abi_version, 3);
+    tree.write("misc/rdma_cm/abi_version", "4\n");
+    tree.write("misc/rdma_cm/dev", "10:120\n");
+    let node = find_with(refuse(), &tree.options());
+    assert_eq!((node.number, node.abi_version), (Some(NUMBER), 4));
+    assert!(node.path.ends_with("dev/infiniband/rdma_cm"));
+}
+
+#[test]
+fn f16_a_node_that_is_missing_or_another_device_is_not_opened() {
+    let tree = Tree::new();
+    let missing = open(&tree.options()).unwrap_err();
+    assert_eq!(
+        (missing.op(), missing.errno()),
+        (Op::OpenConnectionManager, Some(Errno::NOENT))
+    );
+    assert!(missing.known_hint().unwrap().contains("modprobe rdma_ucm"));
+    // Nobody knows its number, and it is not the connection manager.
+    tree.link("rdma_cm", "/dev/null");
+    let other = open(&tree.options()).unwrap_err();
+    assert_eq!(other.kind(), ErrorKind::InvalidInput, "{other}");
+    tree.write("misc/rdma_cm/abi_version", "4\n");
+    tree.write("misc/rdma_cm/dev", "10:120\n");
+    let stale = open(&tree.options()).unwrap_err();
+    assert_eq!(stale.kind(), ErrorKind::InvalidInput, "{stale}");
+}
+
+#[test]
+fn f04_another_version_is_refused() {
+    let tree = Tree::new();
+    tree.write("misc/rdma_cm/abi_version", "5\n");
+    let error = open(&tree.options()).unwrap_err();
+    assert!(error.is_unsupported(), "{error}");
+    assert!(
+        error.to_string().contains("abi_version 5, known 4"),
+        "{error}"
+    );
+}

@@ -1,0 +1,119 @@
+//! Each field of a request or a reply, by a value that no other field has.
+
+use uverbs_uapi::ib_user_verbs::{
+    ib_uverbs_ex_modify_wq, ib_uverbs_ex_query_device_resp, ib_uverbs_query_device_resp,
+};
+use zerocopy::{FromBytes as _, IntoBytes as _};
+
+use super::{Bench, Script};
+use crate::cmd::{device, wq};
+use crate::sys::Uhw;
+
+/// A number for each byte, so that neighbours differ.
+fn pattern<const N: usize>() -> [u8; N] {
+    std::array::from_fn(|at| u8::try_from(at % 251).unwrap() + 1)
+}
+
+#[test]
+fn every_attribute_of_a_device_is_read() {
+    let bytes = pattern::<{ size_of::<ib_uverbs_query_device_resp>() }>();
+    let base = ib_uverbs_query_device_resp::read_from_bytes(&bytes).unwrap();
+    let reply = ib_uverbs_ex_query_device_resp {
+        base,
+        response_length: 304,
+        ..ib_uverbs_ex_query_device_resp::default()
+    };
+    let bench = Bench::new(Script::new().replying("x1", reply.as_bytes()));
+    let attr = device::query(&bench.file, &Uhw::NONE).unwrap();
+    macro_rules! equal {
+        ($($field:ident)*) => { $(assert_eq!(attr.$field, base.$field, stringify!($field));)* };
+    }
+    equal! {
+        max_mr_size
+        page_size_cap
+        vendor_id
+        vendor_part_id
+        hw_ver
+        max_qp
+        max_qp_wr
+        max_sge
+        max_sge_rd
+        max_cq
+        max_cqe
+        max_mr
+        max_pd
+        max_qp_rd_atom
+        max_ee_rd_atom
+        max_res_rd_atom
+        max_qp_init_rd_atom
+        max_ee_init_rd_atom
+        max_ee
+        max_rdd
+        max_mw
+        max_raw_ipv6_qp
+        max_raw_ethy_qp
+        max_mcast_grp
+        max_mcast_qp_attach
+        max_total_mcast_qp_attach
+        max_ah
+        max_fmr
+        max_map_per_fmr
+        max_srq
+        max_srq_wr
+        max_srq_sge
+        max_pkeys
+        local_ca_ack_delay
+        phys_port_cnt
+    }
+    assert_eq!(attr.fw_ver.raw(), base.fw_ver);
+    assert_eq!(attr.node_guid.to_u64(), base.node_guid.get());
+    assert_eq!(attr.sys_image_guid.to_u64(), base.sys_image_guid.get());
+    assert_eq!(attr.atomic_cap.raw(), base.atomic_cap);
+}
+
+#[test]
+fn a_work_queues_change_names_what_it_changes() {
+    let scatter = wq::Flags::SCATTER_FCS;
+    for (request, mask) in [
+        (
+            wq::Modify {
+                state: Some(wq::State::Ready),
+                ..wq::Modify::default()
+            },
+            1,
+        ),
+        (
+            wq::Modify {
+                current: Some(wq::State::Reset),
+                ..wq::Modify::default()
+            },
+            2,
+        ),
+        (
+            wq::Modify {
+                flags: Some((scatter, scatter)),
+                ..wq::Modify::default()
+            },
+            4,
+        ),
+        (
+            wq::Modify {
+                state: Some(wq::State::Error),
+                current: Some(wq::State::Ready),
+                flags: Some((wq::Flags::empty(), scatter)),
+            },
+            7,
+        ),
+    ] {
+        let bench = Bench::new(Script::new());
+        wq::modify(&bench.file, 5, &request, &Uhw::NONE).unwrap();
+        let command = ib_uverbs_ex_modify_wq::read_from_bytes(&bench.request()).unwrap();
+        assert_eq!(command.wq_handle, 5);
+        assert_eq!(command.attr_mask, mask, "{request:?}");
+        let (flags, flags_mask) = request.flags.unwrap_or_default();
+        assert_eq!(
+            (command.flags, command.flags_mask),
+            (flags.bits(), flags_mask.bits())
+        );
+    }
+}

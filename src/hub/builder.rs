@@ -1,0 +1,231 @@
+//! What a hub is created with.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use uverbs_core::types::{AccessFlags, AckTimeout, RnrRetry};
+use uverbs_core::{Error, Op, Result};
+
+use super::Hub;
+use super::shared::{Shared, lock_srq};
+use crate::{ProtectionDomain, QueuePairBuilder, owned};
+
+/// A hub to be created ([`ProtectionDomain::hub`]).
+///
+/// | setting | default |
+/// |---|---|
+/// | [`connections`](Self::connections) | 64 |
+/// | [`sends`](Self::sends), [`receives`](Self::receives) | 16 of each connection |
+/// | [`buffer_size`](Self::buffer_size) | 4096 bytes |
+/// | [`buffers`](Self::buffers) | four times what the receives need |
+/// | [`spin`](Self::spin) | 20 µs |
+/// | [`keepalive`](Self::keepalive) | none |
+#[derive(Clone, Debug)]
+#[must_use = "nothing is created before `build`"]
+pub struct HubBuilder<'a> {
+    pd: &'a ProtectionDomain,
+    settings: Settings,
+    buffers: Option<usize>,
+    is_shared: bool,
+}
+
+/// Changes the settings of a queue pair.
+type Customize = dyn for<'a> Fn(QueuePairBuilder<'a>) -> QueuePairBuilder<'a> + Send + Sync;
+
+#[derive(Clone)]
+pub(super) struct Settings {
+    pub(super) connections: usize,
+    pub(super) sends: u32,
+    pub(super) receives: u32,
+    pub(super) buffer_size: usize,
+    pub(super) buffers: usize,
+    pub(super) spin: Duration,
+    pub(super) keepalive: Option<Duration>,
+    customize: Option<Arc<Customize>>,
+}
+
+impl Settings {
+    /// A builder with the hub's settings, then the user's, then those that the hub depends on.
+    pub(super) fn customize<'a>(&self, builder: QueuePairBuilder<'a>) -> QueuePairBuilder<'a> {
+        let builder = builder
+            // 67 ms: longer than a busy host takes to answer. The peer that does not answer at all
+            // is given up after about two seconds.
+            .timeout(AckTimeout::from_raw(14))
+            // A peer that has no receive posted is busy, not dead.
+            .rnr_retry(RnrRetry::INFINITE)
+            // Keepalives are writes, of no bytes.
+            .access(
+                AccessFlags::LOCAL_WRITE | AccessFlags::REMOTE_WRITE | AccessFlags::REMOTE_READ,
+            );
+        let builder = match &self.customize {
+            Some(customize) => customize(builder),
+            None => builder,
+        };
+        builder
+            .max_send_wr(self.sends + 1)
+            .max_recv_wr(self.receives)
+    }
+}
+
+impl<'a> HubBuilder<'a> {
+    pub(super) fn new(pd: &'a ProtectionDomain) -> Self {
+        Self {
+            pd,
+            settings: Settings {
+                connections: 64,
+                sends: 16,
+                receives: 16,
+                buffer_size: 4096,
+                buffers: 0,
+                spin: Duration::from_micros(20),
+                keepalive: None,
+                customize: None,
+            },
+            buffers: None,
+            is_shared: false,
+        }
+    }
+
+    /// How many connections there may be at a time. The completion queue is large enough for all.
+    pub fn connections(mut self, count: usize) -> Self {
+        self.settings.connections = count;
+        self
+    }
+
+    /// How many requests of one connection may be under way; further ones wait.
+    pub fn sends(mut self, count: u32) -> Self {
+        self.settings.sends = count;
+        self
+    }
+
+    /// How many receives each connection has posted, and so how many messages that nobody takes
+    /// it can have: its peer waits then, and no other connection does. With a
+    /// [shared](Self::shared_receive_queue) queue, the number of receives of all of them.
+    pub fn receives(mut self, count: u32) -> Self {
+        self.settings.receives = count;
+        self
+    }
+
+    /// How long a message may be, in bytes.
+    pub fn buffer_size(mut self, bytes: usize) -> Self {
+        self.settings.buffer_size = bytes;
+        self
+    }
+
+    /// How many buffers there may be, for sending and receiving. They are registered 64 at a time.
+    pub fn buffers(mut self, count: usize) -> Self {
+        self.buffers = Some(count);
+        self
+    }
+
+    /// All connections receive from one queue: fewer buffers, but a connection whose messages
+    /// nobody takes can use up those of all.
+    pub fn shared_receive_queue(mut self) -> Self {
+        self.is_shared = true;
+        self
+    }
+
+    /// How long to poll before sleeping until an event. Zero sleeps at once; [`Duration::MAX`]
+    /// never does.
+    pub fn spin(mut self, time: Duration) -> Self {
+        self.settings.spin = time;
+        self
+    }
+
+    /// How often to ask the peer of a quiet connection for a sign of life, by a write of no bytes.
+    /// At least as long passes before a dead peer is noticed, and then the retries.
+    ///
+    /// The peer's queue pair must allow remote writes, as those of hubs do.
+    pub fn keepalive(mut self, every: Duration) -> Self {
+        self.settings.keepalive = Some(every);
+        self
+    }
+
+    /// Changes the settings of each queue pair before it is created: its port, GID, timers. Sizes
+    /// remain the hub's.
+    pub fn queue_pairs(
+        mut self,
+        change: impl for<'q> Fn(QueuePairBuilder<'q>) -> QueuePairBuilder<'q> + Send + Sync + 'static,
+    ) -> Self {
+        self.settings.customize = Some(Arc::new(change));
+        self
+    }
+
+    /// Creates its completion channel and queue, and the shared receive queue if there is to be
+    /// one.
+    ///
+    /// # Errors
+    /// | kind | cause |
+    /// |---|---|
+    /// | [`InvalidInput`](crate::ErrorKind::InvalidInput) | a size of 0 |
+    /// | [`LimitExceeded`](crate::ErrorKind::LimitExceeded) | more completions than the device's `max_cqe` |
+    /// | [`OutOfResources`](crate::ErrorKind::OutOfResources) | memory, usually `RLIMIT_MEMLOCK` |
+    pub fn build(mut self) -> Result<Hub> {
+        let op = Op::CreateCompletionQueue;
+        let settings = &mut self.settings;
+        let sizes = [
+            ("connections", settings.connections),
+            ("sends", settings.sends as usize),
+            ("receives", settings.receives as usize),
+            ("buffer_size", settings.buffer_size),
+        ];
+        for (name, size) in sizes {
+            if size == 0 {
+                return Err(Error::invalid(op, name));
+            }
+        }
+        let (sends, receives) = (settings.sends as usize, settings.receives as usize);
+        let (each, once) = if self.is_shared {
+            (sends + 1, receives)
+        } else {
+            (sends + 1 + receives, 0)
+        };
+        let entries = each
+            .saturating_mul(settings.connections)
+            .saturating_add(once);
+        let all = if self.is_shared {
+            1
+        } else {
+            settings.connections
+        };
+        settings.buffers = self
+            .buffers
+            .unwrap_or_else(|| receives.saturating_mul(all).saturating_mul(4));
+        let context = self.pd.context();
+        let channel = context.create_completion_channel()?;
+        let entries = u32::try_from(entries)
+            .map_err(|_| Error::limit(op, "entries", entries as u64, u32::MAX.into()))?;
+        let cq = context
+            .completion_queue(entries)
+            .channel(&channel)
+            .build()?;
+        let srq = if self.is_shared {
+            let srq = self.pd.create_srq(settings.receives, 1)?;
+            Some(owned::SharedReceiveQueue::new(srq))
+        } else {
+            None
+        };
+        let shared = Shared::new(self.pd, self.settings, (cq, channel), srq);
+        if let Some(srq) = &shared.srq {
+            shared.fill(&mut lock_srq(srq));
+        }
+        Ok(Hub {
+            shared: Arc::new(shared),
+        })
+    }
+}
+
+impl fmt::Debug for Settings {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Settings")
+            .field("connections", &self.connections)
+            .field("sends", &self.sends)
+            .field("receives", &self.receives)
+            .field("buffer_size", &self.buffer_size)
+            .field("buffers", &self.buffers)
+            .field("spin", &self.spin)
+            .field("keepalive", &self.keepalive)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,38 @@
+//! Why a connection's request or wait ended without success.
+
+use std::fmt;
+
+use uverbs_core::types::WcStatus;
+use uverbs_core::{ErrorKind, PostError};
+
+/// Why a request, or a wait, of a [`Connection`](super::Connection) did not succeed.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[non_exhaustive]
+pub enum ConnectionError {
+    /// The queue pair is in its error state: a request failed with this status, usually
+    /// [`RetryExceeded`](WcStatus::RetryExceeded) because the peer does not answer. Every wait of
+    /// the connection ends with it; connect anew.
+    Disconnected(WcStatus),
+    /// The connection or its hub was closed on this side.
+    Closed,
+    /// The hub can no longer be driven, for example because the device was removed.
+    Failed(ErrorKind),
+    /// The time of a [`wait`](super::Request::wait) is up. What was posted goes on.
+    TimedOut,
+    /// This request was not posted. The connection is as good as before.
+    Refused(PostError),
+}
+
+impl fmt::Display for ConnectionError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Disconnected(status) => write!(f, "the connection is lost: {status}"),
+            Self::Closed => f.write_str("the connection was closed"),
+            Self::Failed(kind) => write!(f, "the hub cannot be driven any more: {kind}"),
+            Self::TimedOut => f.write_str("the time is up"),
+            Self::Refused(error) => write!(f, "not posted: {error}"),
+        }
+    }
+}
+
+impl std::error::Error for ConnectionError {}

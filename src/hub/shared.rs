@@ -1,0 +1,268 @@
+//! What a hub's handles and its driver share.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::task::Waker;
+use std::time::{Duration, Instant};
+
+use uverbs_core::{Error, ErrorKind, Op, Result};
+
+use super::builder::Settings;
+use super::connection::Prepared;
+use super::error::ConnectionError;
+use super::pool::Pool;
+use super::state::Conn;
+use super::waiters::wake_all;
+use crate::{
+    CompletionChannel, CompletionQueue, PreparedQueuePair, ProtectionDomain, QpType, owned,
+};
+
+#[derive(Debug)]
+pub(super) struct Shared {
+    pub(super) pd: ProtectionDomain,
+    pub(super) settings: Settings,
+    pub(super) pool: Arc<Pool>,
+    pub(super) channel: CompletionChannel,
+    poller: Mutex<Poller>,
+    /// How many threads want the completion queue to build something with it.
+    builders: AtomicUsize,
+    /// By the number of the queue pair.
+    table: RwLock<HashMap<u32, Arc<Conn>>>,
+    pub(super) srq: Option<Mutex<owned::SharedReceiveQueue>>,
+    /// How many connections there is room for in the completion queue.
+    used: AtomicUsize,
+    /// Connections that are gone, whose completions may still be in the completion queue.
+    pub(super) retired: Mutex<Vec<u32>>,
+    pub(super) closed: AtomicBool,
+    /// How many [`Driver`](super::Driver)s run, and whether a waiting thread stands in for one.
+    pub(super) drivers: AtomicUsize,
+    pub(super) standing_in: AtomicBool,
+    pub(super) panicked: AtomicU64,
+}
+
+/// What only one thread does at a time.
+#[derive(Debug)]
+pub(super) struct Poller {
+    pub(super) cq: CompletionQueue,
+    /// Whether an event was asked for and not yet read.
+    pub(super) armed: bool,
+    pub(super) ticked: Instant,
+    pub(super) wake: Vec<Waker>,
+}
+
+/// Room for one connection in the completion queue.
+#[derive(Debug)]
+pub(super) struct Place {
+    pub(super) shared: Arc<Shared>,
+    number: u32,
+}
+
+impl Shared {
+    pub(super) fn new(
+        pd: &ProtectionDomain,
+        settings: Settings,
+        (cq, channel): (CompletionQueue, CompletionChannel),
+        srq: Option<owned::SharedReceiveQueue>,
+    ) -> Self {
+        let pool = Pool::new(pd, settings.buffer_size, settings.buffers);
+        Self {
+            pd: pd.clone(),
+            pool: Arc::new(pool),
+            settings,
+            channel,
+            poller: Mutex::new(Poller {
+                cq,
+                armed: false,
+                ticked: Instant::now(),
+                wake: Vec::new(),
+            }),
+            builders: AtomicUsize::new(0),
+            table: RwLock::default(),
+            srq: srq.map(Mutex::new),
+            used: AtomicUsize::new(0),
+            retired: Mutex::default(),
+            closed: AtomicBool::new(false),
+            drivers: AtomicUsize::new(0),
+            standing_in: AtomicBool::new(false),
+            panicked: AtomicU64::new(0),
+        }
+    }
+
+    /// The completion queue, for a turn. Lets those go first that build with it: a poller that
+    /// never sleeps would otherwise take the lock again before they notice that it is free.
+    pub(super) fn poller(&self) -> MutexGuard<'_, Poller> {
+        for _ in 0..100 {
+            if self.builders.load(Ordering::Relaxed) == 0 {
+                break;
+            }
+            std::thread::yield_now();
+        }
+        self.poller.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn poller_to_build_with(&self) -> MutexGuard<'_, Poller> {
+        self.builders.fetch_add(1, Ordering::Relaxed);
+        let poller = self.poller.lock().unwrap_or_else(PoisonError::into_inner);
+        self.builders.fetch_sub(1, Ordering::Relaxed);
+        poller
+    }
+
+    pub(super) fn table(&self) -> RwLockReadGuard<'_, HashMap<u32, Arc<Conn>>> {
+        self.table.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn table_mut(&self) -> RwLockWriteGuard<'_, HashMap<u32, Arc<Conn>>> {
+        self.table.write().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn retired(&self) -> MutexGuard<'_, Vec<u32>> {
+        self.retired.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn check_open(&self, op: Op) -> Result<()> {
+        if self.closed.load(Ordering::Acquire) {
+            return Err(Error::new(op, ErrorKind::InvalidState).hint("the hub was closed"));
+        }
+        Ok(())
+    }
+
+    /// Creates a queue pair that reports to the hub's completion queue.
+    pub(super) fn prepare(self: &Arc<Self>) -> Result<Prepared> {
+        let op = Op::CreateQueuePair;
+        self.check_open(op)?;
+        let max = self.settings.connections;
+        let mut poller = self.poller_to_build_with();
+        if self.used.load(Ordering::Relaxed) >= max {
+            // Completions of connections that are gone may be all that takes the room.
+            self.take_all_completions(&mut poller)?;
+        }
+        if self.used.load(Ordering::Relaxed) >= max {
+            let max = max as u64;
+            return Err(Error::limit(op, "connections", max + 1, max));
+        }
+        let queue = self.build(&poller.cq)?;
+        let number = queue.qp_num();
+        self.used.fetch_add(1, Ordering::Relaxed);
+        let place = Place {
+            shared: Arc::clone(self),
+            number,
+        };
+        // The number may have been another connection's. It has no completions of its own yet.
+        if self.retired().contains(&number) {
+            self.take_all_completions(&mut poller)?;
+        }
+        let mut wake = std::mem::take(&mut poller.wake);
+        drop(poller);
+        self.count_panics(wake_all(&mut wake));
+        Ok(Prepared { queue, place })
+    }
+
+    fn build(&self, cq: &CompletionQueue) -> Result<PreparedQueuePair> {
+        let plain = self.pd.queue_pair(QpType::Rc, cq, cq);
+        match self.srq.as_ref().map(lock_srq) {
+            Some(srq) => self.settings.customize(plain).srq(srq.queue()).build(),
+            None => self.settings.customize(plain).build(),
+        }
+    }
+
+    /// Lets completions of this number find their connection.
+    pub(super) fn announce(&self, number: u32) -> Result<Arc<Conn>> {
+        let receives = if self.srq.is_some() {
+            0
+        } else {
+            self.settings.receives
+        };
+        let conn = Arc::new(Conn::new(number, &self.pool, self.settings.sends, receives));
+        let mut table = self.table_mut();
+        // Under the lock that closing takes afterwards, so that none is left out.
+        self.check_open(Op::Handshake)?;
+        table.insert(number, Arc::clone(&conn));
+        Ok(conn)
+    }
+
+    /// Ends a connection.
+    pub(super) fn remove(&self, conn: &Arc<Conn>, why: ConnectionError) {
+        {
+            let mut table = self.table_mut();
+            if table
+                .get(&conn.number)
+                .is_some_and(|there| Arc::ptr_eq(there, conn))
+            {
+                table.remove(&conn.number);
+            }
+        }
+        self.count_panics(conn.end(why));
+    }
+
+    /// Ends all connections, and everything that waits.
+    pub(super) fn close(&self, why: ConnectionError) {
+        self.closed.store(true, Ordering::Release);
+        let all = std::mem::take(&mut *self.table_mut());
+        for conn in all.into_values() {
+            self.count_panics(conn.end(why));
+        }
+    }
+
+    pub(super) fn count_panics(&self, count: u64) {
+        self.panicked.fetch_add(count, Ordering::Relaxed);
+    }
+
+    /// The completion queue was seen empty: nothing in it is of connections that retired before.
+    pub(super) fn forget(&self, retired: usize) {
+        self.retired().drain(..retired);
+        self.used.fetch_sub(retired, Ordering::Relaxed);
+    }
+
+    pub(super) fn connections(&self) -> usize {
+        self.table().len()
+    }
+
+    /// Keepalives, receives that no buffer was there for, receives that were lost.
+    pub(super) fn tick(&self, poller: &mut Poller) {
+        let every = self.settings.keepalive.unwrap_or(IDLE);
+        if poller.ticked.elapsed() < every {
+            return;
+        }
+        poller.ticked = Instant::now();
+        let all: Vec<_> = self.table().values().cloned().collect();
+        for conn in &all {
+            conn.refill();
+            if self.settings.keepalive.is_some() {
+                conn.probe(&mut poller.wake);
+            }
+        }
+        if let Some(srq) = &self.srq {
+            let mut srq = lock_srq(srq);
+            while let Some(finished) = srq.unpolled() {
+                self.pool.put_memory(finished.memory);
+            }
+            self.fill(&mut srq);
+        }
+    }
+
+    /// Posts the receives that the shared receive queue lacks, as far as there are buffers.
+    pub(super) fn fill(&self, srq: &mut owned::SharedReceiveQueue) {
+        while srq.receives_posted() < self.settings.receives as usize {
+            let Ok(buffer) = self.pool.take() else { return };
+            if let Err(refused) = srq.recv(buffer, 0) {
+                return self.pool.put(refused.buffer);
+            }
+        }
+    }
+}
+
+/// The longest that nothing is looked after.
+pub(super) const IDLE: Duration = Duration::from_millis(100);
+
+pub(super) fn lock_srq(
+    srq: &Mutex<owned::SharedReceiveQueue>,
+) -> MutexGuard<'_, owned::SharedReceiveQueue> {
+    srq.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.shared.retired().push(self.number);
+    }
+}

@@ -1,0 +1,359 @@
+//! What a hub knows about one connection.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::Waker;
+
+use uverbs_core::PostError;
+use uverbs_core::types::{Remote, RemoteKey, WcOpcode, WcStatus};
+
+use super::error::ConnectionError;
+use super::message::Message;
+use super::pool::{Pool, PooledBuffer};
+use super::waiters::{Waiters, wake_all};
+use crate::Completion;
+use crate::owned::{self, Finished, Memory, Work};
+
+/// `user_data` of receives and of keepalives; that of other requests is their slot.
+const RECEIVE: u64 = u64::MAX;
+const PROBE: u64 = u64::MAX - 1;
+
+/// A connection, as its handle, its futures and the driver share it.
+#[derive(Debug)]
+pub(super) struct Conn {
+    pub(super) number: u32,
+    pub(super) pool: Arc<Pool>,
+    /// How many requests may be under way; one more fits, for a keepalive.
+    sends: usize,
+    state: Mutex<State>,
+}
+
+/// What the lock protects. No foreign code runs while it is held: wakers are cloned before, and
+/// woken and dropped after.
+#[derive(Debug, Default)]
+pub(super) struct State {
+    /// `None` before it is connected and after the end.
+    qp: Option<owned::QueuePair>,
+    /// Why nothing can be posted or received any more.
+    pub(super) over: Option<ConnectionError>,
+    slots: Vec<Slot>,
+    free: Vec<usize>,
+    under_way: usize,
+    pub(super) inbox: VecDeque<Message>,
+    pub(super) receivers: Waiters,
+    pub(super) room: Waiters,
+    /// How many receives should be posted, and are not.
+    short: u32,
+    /// Whether anything completed since the last keepalive was due.
+    heard: bool,
+    probing: bool,
+}
+
+/// A request that its future knows by index. The slot is free again once the request has ended
+/// and its future has the result, or is gone.
+#[derive(Debug)]
+enum Slot {
+    Free,
+    UnderWay(Option<Waker>),
+    /// Under way; nobody wants the result.
+    Abandoned,
+    Ended(WcStatus, Memory),
+}
+
+/// How a request ended and its memory, or why that will not be known.
+pub(super) type Outcome = Result<(WcStatus, Memory), ConnectionError>;
+
+/// What became of an attempt to post.
+#[derive(Debug)]
+pub(super) enum Posting {
+    /// It is under way, in this slot.
+    Posted(usize),
+    /// There is no room at the moment.
+    Full(Work),
+    /// It never will be; its memory, if it is ours.
+    Refused(ConnectionError, Option<Memory>),
+}
+
+impl Conn {
+    pub(super) fn new(number: u32, pool: &Arc<Pool>, sends: u32, receives: u32) -> Self {
+        Self {
+            number,
+            pool: Arc::clone(pool),
+            sends: sends as usize,
+            state: Mutex::new(State {
+                short: receives,
+                heard: true,
+                ..State::default()
+            }),
+        }
+    }
+
+    pub(super) fn lock(&self) -> MutexGuard<'_, State> {
+        // Every step below leaves the state whole before anything that might panic.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes over the connected queue pair and posts its receives.
+    pub(super) fn connected(&self, qp: owned::QueuePair) {
+        let mut state = self.lock();
+        state.qp = Some(qp);
+        state.top_up(&self.pool);
+    }
+
+    /// Ends a request of this connection; returns the completion if it is none of its queue pair's.
+    pub(super) fn complete<'cq>(
+        &self,
+        completion: Completion<'cq>,
+        wake: &mut Vec<Waker>,
+    ) -> Result<(), Completion<'cq>> {
+        let mut state = self.lock();
+        let Some(qp) = &mut state.qp else {
+            return Err(completion);
+        };
+        let finished = qp.complete(completion)?;
+        state.heard = true;
+        if !finished.status.is_success() {
+            state.lost(ConnectionError::Disconnected(finished.status), wake);
+        }
+        match finished.user_data {
+            RECEIVE => state.received(finished, false, &self.pool, wake),
+            PROBE => state.probing = false,
+            slot => state.ended(slot, finished, &self.pool, wake),
+        }
+        Ok(())
+    }
+
+    /// Ends a receive that came from the shared receive queue.
+    pub(super) fn complete_shared(&self, finished: Finished, wake: &mut Vec<Waker>) {
+        let mut state = self.lock();
+        state.heard = true;
+        state.received(finished, true, &self.pool, wake);
+    }
+
+    /// Posts `work` if there is room.
+    pub(super) fn post(&self, work: Work, state: &mut State) -> Posting {
+        if let Some(over) = state.over {
+            return Posting::Refused(over, Some(work.take_memory()));
+        }
+        if state.under_way >= self.sends {
+            return Posting::Full(work);
+        }
+        let Some(qp) = &mut state.qp else {
+            return Posting::Refused(ConnectionError::Closed, Some(work.take_memory()));
+        };
+        let slot = state.free.pop().unwrap_or_else(|| {
+            state.slots.push(Slot::Free);
+            state.slots.len() - 1
+        });
+        match qp.post(work.user_data(slot as u64)) {
+            Ok(()) => {
+                state.set(slot, Slot::UnderWay(None));
+                state.under_way += 1;
+                Posting::Posted(slot)
+            }
+            Err(refused) => {
+                if refused.work.is_some() {
+                    state.free.push(slot);
+                } else {
+                    // The device may carry it out all the same.
+                    state.set(slot, Slot::Abandoned);
+                    state.under_way += 1;
+                }
+                match (refused.error, refused.work) {
+                    // Requests that the device has not finished, although their waits are over.
+                    (PostError::QueueFull, Some(work)) => Posting::Full(work),
+                    (error, work) => Posting::Refused(
+                        ConnectionError::Refused(error),
+                        work.map(Work::take_memory),
+                    ),
+                }
+            }
+        }
+    }
+
+    /// Asks the peer for a sign of life if there was none since the last time.
+    pub(super) fn probe(&self, wake: &mut Vec<Waker>) {
+        let mut state = self.lock();
+        let quiet = !std::mem::take(&mut state.heard);
+        if !quiet || state.probing || state.under_way > 0 || state.over.is_some() {
+            return;
+        }
+        let Some(qp) = &mut state.qp else { return };
+        // No byte is moved, so no key is looked at; it is acknowledged all the same.
+        let nowhere = Remote {
+            address: 0,
+            key: RemoteKey::from_raw(0),
+        };
+        match qp.post(Work::write(nowhere).user_data(PROBE)) {
+            Ok(()) => state.probing = true,
+            Err(refused) => state.lost(ConnectionError::Refused(refused.error), wake),
+        }
+    }
+
+    /// Posts receives that there was no buffer for.
+    pub(super) fn refill(&self) {
+        self.lock().top_up(&self.pool);
+    }
+
+    /// Ends it: every wait ends with `why`, the queue pair is destroyed, its memory returned.
+    pub(super) fn end(&self, why: ConnectionError) -> u64 {
+        let mut wake = Vec::new();
+        let (qp, inbox) = {
+            let mut state = self.lock();
+            state.lost(why, &mut wake);
+            (state.qp.take(), std::mem::take(&mut state.inbox))
+        };
+        drop(inbox);
+        // If the kernel does not confirm it, the memory is leaked, and counted.
+        let memory = qp.and_then(|qp| qp.destroy().ok()).unwrap_or_default();
+        for memory in memory {
+            self.pool.put_memory(memory);
+        }
+        wake_all(&mut wake)
+    }
+}
+
+impl State {
+    fn set(&mut self, slot: usize, to: Slot) -> Slot {
+        match self.slots.get_mut(slot) {
+            Some(place) => std::mem::replace(place, to),
+            None => Slot::Free,
+        }
+    }
+
+    /// Nothing can be posted any more; everybody hears of it.
+    fn lost(&mut self, why: ConnectionError, wake: &mut Vec<Waker>) {
+        let flushed = ConnectionError::Disconnected(WcStatus::Flushed);
+        match self.over {
+            None => self.over = Some(why),
+            // The cause may be reported after requests that it made the device discard.
+            Some(over) if over == flushed && matches!(why, ConnectionError::Disconnected(_)) => {
+                self.over = Some(why);
+            }
+            Some(_) => {}
+        }
+        self.receivers.take_all(wake);
+        self.room.take_all(wake);
+        for slot in &mut self.slots {
+            if let Slot::UnderWay(waker) = slot {
+                wake.extend(waker.take());
+            }
+        }
+    }
+
+    fn received(
+        &mut self,
+        finished: Finished,
+        is_shared: bool,
+        pool: &Arc<Pool>,
+        wake: &mut Vec<Waker>,
+    ) {
+        let Finished {
+            status,
+            len,
+            memory,
+            completion,
+            ..
+        } = finished;
+        let Memory::Buffer(buffer, _) = memory else {
+            return;
+        };
+        // Nobody will take messages of a connection that was closed here.
+        let closed = matches!(
+            self.over,
+            Some(ConnectionError::Closed | ConnectionError::Failed(_))
+        );
+        if closed || !status.is_success() {
+            pool.put(buffer);
+            return;
+        }
+        let imm = completion.imm;
+        let is_write = completion.opcode == WcOpcode::RecvRdmaWithImm;
+        let len = if is_write { 0 } else { len };
+        let buffer = PooledBuffer::new(buffer, pool);
+        self.inbox
+            .push_back(Message::new(buffer, len, imm, is_shared));
+        self.receivers.take_all(wake);
+    }
+
+    fn ended(&mut self, slot: u64, finished: Finished, pool: &Pool, wake: &mut Vec<Waker>) {
+        self.under_way = self.under_way.saturating_sub(1);
+        self.room.take_all(wake);
+        let Ok(slot) = usize::try_from(slot) else {
+            return pool.put_memory(finished.memory);
+        };
+        let ended = Slot::Ended(finished.status, finished.memory);
+        match self.set(slot, ended) {
+            Slot::UnderWay(waker) => wake.extend(waker),
+            Slot::Abandoned | Slot::Free | Slot::Ended(..) => {
+                if let Slot::Ended(_, memory) = self.set(slot, Slot::Free) {
+                    pool.put_memory(memory);
+                }
+                self.free.push(slot);
+            }
+        }
+    }
+
+    /// The result of the request in `slot`, which frees the slot; if there is none yet, `waker`
+    /// is woken once there is. Also returns a waker, to be dropped without the lock.
+    pub(super) fn result(&mut self, slot: usize, waker: Waker) -> (Option<Outcome>, Option<Waker>) {
+        match self.set(slot, Slot::Free) {
+            Slot::Ended(status, memory) => {
+                self.free.push(slot);
+                (Some(Ok((status, memory))), Some(waker))
+            }
+            Slot::UnderWay(old) => {
+                if let Some(over) = self.over {
+                    self.set(slot, Slot::Abandoned);
+                    return (Some(Err(over)), old.or(Some(waker)));
+                }
+                self.set(slot, Slot::UnderWay(Some(waker)));
+                (None, old)
+            }
+            Slot::Abandoned | Slot::Free => (Some(Err(ConnectionError::Closed)), Some(waker)),
+        }
+    }
+
+    /// Nobody waits for the request in `slot` any more: its memory goes back to the pool when it
+    /// ends. Returns a waker to be dropped without the lock.
+    pub(super) fn abandon(&mut self, slot: usize, pool: &Pool) -> Option<Waker> {
+        match self.set(slot, Slot::Free) {
+            Slot::UnderWay(waker) => {
+                self.set(slot, Slot::Abandoned);
+                return waker;
+            }
+            Slot::Abandoned => {
+                self.set(slot, Slot::Abandoned);
+            }
+            Slot::Ended(_, memory) => {
+                self.free.push(slot);
+                pool.put_memory(memory);
+            }
+            Slot::Free => {}
+        }
+        None
+    }
+
+    /// The oldest message; another receive takes its place.
+    pub(super) fn take_message(&mut self, pool: &Arc<Pool>) -> Option<Message> {
+        let message = self.inbox.pop_front()?;
+        if !message.is_shared() {
+            self.short = self.short.saturating_add(1);
+            self.top_up(pool);
+        }
+        Some(message)
+    }
+
+    /// Posts the receives that are missing, as far as there are buffers.
+    fn top_up(&mut self, pool: &Arc<Pool>) {
+        let Some(qp) = &mut self.qp else { return };
+        while self.short > 0 && self.over.is_none() {
+            let Ok(buffer) = pool.take() else { return };
+            if let Err(refused) = qp.recv(buffer, RECEIVE) {
+                pool.put(refused.buffer);
+                return;
+            }
+            self.short -= 1;
+        }
+    }
+}

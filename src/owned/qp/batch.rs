@@ -1,0 +1,149 @@
+//! Several requests with one doorbell.
+//!
+//! # Safety
+//!
+//! The members of a batch are in the table from before they are in the ring. A batch that is
+//! dropped is taken out of the ring at once; one that is forgotten, before the queue pair's next
+//! request or batch, and before any of its memory is given back. From when it is submitted on, its
+//! members are requests like all others.
+#![allow(unsafe_code, reason = "posts memory that this queue owns")]
+
+use uverbs_core::contract::Qp as _;
+use uverbs_core::types::Payload;
+use uverbs_core::{PostError, Result};
+
+use super::QueuePair;
+use super::post::{enter, refuse};
+use crate::owned::pieces::Pieces;
+use crate::owned::work::{Memory, Refused, Work};
+
+/// Send requests that are submitted with one doorbell, from [`QueuePair::batch`].
+///
+/// Dropping it posts none of them; their memory comes back from [`QueuePair::released`].
+#[derive(Debug)]
+#[must_use = "nothing is posted before `submit`"]
+pub struct Batch<'qp> {
+    qp: &'qp mut QueuePair,
+}
+
+impl QueuePair {
+    /// Starts a batch of send requests.
+    ///
+    /// ```no_run
+    /// # fn f(qp: &mut uverbs::owned::QueuePair, buffers: Vec<uverbs::owned::Buffer>) -> Result<(), Box<dyn std::error::Error>> {
+    /// use uverbs::owned::Work;
+    ///
+    /// let mut batch = qp.batch();
+    /// for buffer in buffers {
+    ///     batch.push(Work::send().memory(buffer).unsignaled())?;
+    /// }
+    /// // Its completion stands for all of them.
+    /// batch.push_inline(Work::send().user_data(1), &[b"end"])?;
+    /// batch.submit()?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[doc(alias = "ibv_wr_start")]
+    pub fn batch(&mut self) -> Batch<'_> {
+        self.settle();
+        // A request that an unwind left in the ring must not be submitted with this batch.
+        self.qp.queue.abort_send();
+        Batch { qp: self }
+    }
+}
+
+impl Batch<'_> {
+    /// Adds a request, which the device does not see yet. No system call.
+    ///
+    /// # Errors
+    /// Why it was refused, and the request with its memory. The batch goes on without it.
+    #[inline]
+    pub fn push(&mut self, work: Work) -> Result<(), Box<Refused>> {
+        if let Memory::List(list) = &work.memory {
+            return match Pieces::of(list, self.qp.pd()) {
+                Ok(pieces) => self.push_list(work, &pieces),
+                Err(error) => refuse(error, Some(work)),
+            };
+        }
+        match work.memory.sge(self.qp.pd()) {
+            Ok(piece) => self.add(work, Payload::Gather(piece.as_slice())),
+            Err(error) => refuse(error, Some(work)),
+        }
+    }
+
+    /// Kept out of the way of requests with one entry.
+    #[inline(never)]
+    fn push_list(&mut self, work: Work, pieces: &Pieces) -> Result<(), Box<Refused>> {
+        self.add(work, Payload::Gather(pieces.as_slice()))
+    }
+
+    /// Adds a request whose data is copied into the queue, as
+    /// [`post_inline`](QueuePair::post_inline) does. No system call.
+    ///
+    /// # Errors
+    /// As there. The batch goes on without it.
+    #[inline]
+    pub fn push_inline(&mut self, work: Work, bytes: &[&[u8]]) -> Result<(), Box<Refused>> {
+        if !matches!(work.memory, Memory::None) {
+            return refuse(PostError::InvalidRequest, Some(work));
+        }
+        self.add(work, Payload::Inline(bytes))
+    }
+
+    #[expect(clippy::inline_always, reason = "a part of posting")]
+    #[inline(always)]
+    fn add(&mut self, work: Work, payload: Payload<'_>) -> Result<(), Box<Refused>> {
+        let QueuePair { qp, tables } = &mut *self.qp;
+        let sending = &mut tables.sending;
+        let (again, id) = enter(sending, work)?;
+        let request = again.request(sending, id, payload);
+        // SAFETY: as for a single request: the table owns the memory, and if the batch is
+        // submitted, it leaves the table only as the queue pair's module says.
+        if let Err(error) = unsafe { qp.queue.put_send(&request) } {
+            return again.refused(sending, id, error);
+        }
+        sending.joined(id);
+        Ok(())
+    }
+
+    /// How many requests it has.
+    pub fn len(&self) -> usize {
+        self.qp.tables.sending.batched()
+    }
+
+    /// True before the first.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Hands the batch to the device with one doorbell. One system call on rxe, none for an empty
+    /// batch.
+    ///
+    /// # Errors
+    /// [`Doorbell`](PostError::Doorbell) when the kernel refused the doorbell but may have seen the
+    /// requests: the queue then keeps their memory until it is destroyed or reset. Any other: none
+    /// of them is posted, and their memory comes back from [`QueuePair::released`].
+    #[doc(alias = "ibv_wr_complete")]
+    pub fn submit(self) -> Result<(), PostError> {
+        let QueuePair { qp, tables } = &mut *self.qp;
+        let members = tables.sending.submitting();
+        match qp.queue.submit_send() {
+            Ok(()) => {
+                tables.sending.submitted(members);
+                Ok(())
+            }
+            Err(error @ PostError::Doorbell(_)) => Err(error),
+            Err(error) => {
+                qp.queue.abort_send();
+                tables.sending.not_submitted(members);
+                Err(error)
+            }
+        }
+    }
+}
+
+impl Drop for Batch<'_> {
+    fn drop(&mut self) {
+        self.qp.settle();
+    }
+}

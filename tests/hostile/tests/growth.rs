@@ -1,0 +1,168 @@
+//! What a queue, a region or an address handle takes to create and destroy, with few others and
+//! with many: the library's own time, without the kernel's, and (mlx5) bytes of the heap.
+//!
+//! `cargo test -p hostile-tests --test growth -- --nocapture` prints the table.
+//!
+//! # Safety
+//!
+//! The kernel in between returns what the one underneath returns. The allocator is the system's; it
+//! counts, and does nothing else. Registered memory is never freed.
+#![allow(
+    clippy::cast_precision_loss,
+    clippy::unwrap_used,
+    unsafe_code,
+    reason = "a test fails by panicking; registers memory, and counts what is allocated"
+)]
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::cell::Cell;
+use std::os::fd::BorrowedFd;
+use std::sync::Arc;
+use std::time::Duration;
+
+use fake_tests::Bench;
+use hostile_tests::{mlx5_kernel, open_mlx5};
+use rustix::time::{ClockId, clock_gettime};
+use uverbs::address::GlobalRoute;
+use uverbs::error::Errno;
+use uverbs::{AccessFlags, AddressVector, Context, OpenOptions, QpType};
+use uverbs_core::sys::{Call, Kernel, Reply};
+
+/// How many objects there are when the cost of further ones is measured.
+const SIZES: [usize; 4] = [10, 100, 1000, 10_000];
+/// How many of them on the fake kernel, which searches lists: with more, its searches empty the
+/// processor's caches before each return to the library, and that is all that would be measured.
+const SIZES_OF_FAKE: usize = 3;
+/// Objects that are created and then destroyed at once, and how often; the least counts, because
+/// the machine does other things as well.
+const MANY: usize = 16;
+const TRIES: usize = 40;
+/// With the most others, one may take this many times as long as with the fewest. The sizes are not
+/// measured at the same time, and a busy machine alone makes half as much again of it; what is
+/// searched one by one takes ten times as long and more.
+const BOUND: f64 = 3.0;
+
+thread_local! {
+    static IN_KERNEL: Cell<Duration> = const { Cell::new(Duration::ZERO) };
+    static ALLOCATED: Cell<usize> = const { Cell::new(0) };
+}
+
+struct Counting;
+
+// SAFETY: everything is passed on.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        ALLOCATED.set(ALLOCATED.get().wrapping_add(layout.size()));
+        // SAFETY: the caller's promise.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, at: *mut u8, layout: Layout) {
+        ALLOCATED.set(ALLOCATED.get().wrapping_sub(layout.size()));
+        // SAFETY: the caller's promise.
+        unsafe { System.dealloc(at, layout) }
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+/// Time that this thread was running.
+fn now() -> Duration {
+    clock_gettime(ClockId::ThreadCPUTime).try_into().unwrap()
+}
+
+/// A kernel whose time and memory are counted as its own.
+#[derive(Debug)]
+struct Timed(Arc<dyn Kernel>);
+
+// SAFETY: what it returns is what the kernel underneath returns.
+unsafe impl Kernel for Timed {
+    unsafe fn call(&self, fd: BorrowedFd<'_>, call: Call<'_>) -> Result<Reply, Errno> {
+        let (start, allocated) = (now(), ALLOCATED.get());
+        // SAFETY: the caller fulfils the obligations that the kernel underneath requires.
+        let answer = unsafe { self.0.call(fd, call) };
+        ALLOCATED.set(allocated);
+        IN_KERNEL.set(IN_KERNEL.get() + now().saturating_sub(start));
+        answer
+    }
+}
+
+/// Time of the library alone for creating and destroying one of `MANY` objects.
+fn once<T>(create: &mut impl FnMut() -> T) -> f64 {
+    let mut made = Vec::with_capacity(MANY);
+    let (start, kernel) = (now(), IN_KERNEL.get());
+    made.extend((0..MANY).map(|_| create()));
+    drop(made);
+    let in_kernel = IN_KERNEL.get().saturating_sub(kernel);
+    let own = now().saturating_sub(start).saturating_sub(in_kernel);
+    own.as_secs_f64() * 1e6 / MANY as f64
+}
+
+/// Measures with more and more others, and returns whether the cost stays the same.
+fn grow<T>(name: &str, sizes: &[usize], mut create: impl FnMut() -> T) -> bool {
+    let before = ALLOCATED.get();
+    let mut others = Vec::with_capacity(*sizes.last().unwrap());
+    let mut times = Vec::with_capacity(sizes.len());
+    for &size in sizes {
+        others.extend((others.len()..size).map(|_| create()));
+        let tries = (0..TRIES).map(|_| once(&mut create));
+        times.push(tries.fold(f64::INFINITY, f64::min));
+    }
+    let own = others.capacity() * size_of::<T>() + times.capacity() * size_of::<f64>();
+    let heap = ALLOCATED.get().wrapping_sub(before).saturating_sub(own);
+    // Memory of the fake kernel's becomes the library's when it is mapped: not counted.
+    let bytes = if sizes.len() == SIZES.len() {
+        (size_of::<T>() + heap / others.len()).to_string()
+    } else {
+        String::new()
+    };
+    let ratio = times[times.len() - 1] / times[0];
+    let times: Vec<_> = times.iter().map(|time| format!("{time:9.2}")).collect();
+    println!("{name:24}{:39} {ratio:9.2} {bytes:9}", times.join(" "));
+    ratio <= BOUND
+}
+
+fn measure(device: &str, context: &Context, sizes: &[usize]) -> bool {
+    let pd = context.alloc_pd().unwrap();
+    let cq = context.create_cq(4).unwrap();
+    let memory = Box::leak(vec![0_u8; 64].into_boxed_slice()).as_mut_ptr();
+    let vector = context.gid_table().unwrap().first().map_or_else(
+        || AddressVector::local(1, 1),
+        |entry| AddressVector::global(1, GlobalRoute::new(entry.gid, 0)),
+    );
+    let name = |kind| format!("{device} {kind}");
+    let flat = [
+        grow(&name("completion queue"), sizes, || {
+            context.create_cq(4).unwrap()
+        }),
+        grow(&name("queue pair"), sizes, || {
+            let builder = pd.queue_pair(QpType::Rc, &cq, &cq);
+            builder.max_send_wr(1).max_recv_wr(1).build().unwrap()
+        }),
+        grow(&name("shared receive queue"), sizes, || {
+            pd.create_srq(4, 1).unwrap()
+        }),
+        grow(&name("memory region"), sizes, || {
+            // SAFETY: the memory stays, and nothing refers to it.
+            unsafe { pd.register(memory, 64, AccessFlags::LOCAL_WRITE) }.unwrap()
+        }),
+        grow(&name("address handle"), sizes, || {
+            pd.create_ah(&vector).unwrap()
+        }),
+    ];
+    flat == [true; 5]
+}
+
+#[test]
+fn the_ten_thousandth_costs_what_the_tenth_does() {
+    let sizes = SIZES.map(|size| format!("{size:9}")).join(" ");
+    println!("{:24}{sizes}     ratio     bytes", "µs each, others:");
+    let mlx5 = OpenOptions::new().kernel(Arc::new(Timed(mlx5_kernel())));
+    let mlx5 = measure("mlx5", &open_mlx5(mlx5).unwrap(), &SIZES);
+    let Bench { fake, .. } = Bench::newest();
+    let (info, fd) = (fake.device_info(), fake.open().unwrap());
+    let rxe = OpenOptions::new().kernel(Arc::new(Timed(Arc::new(fake))));
+    let rxe = measure("rxe", &rxe.over(info, fd).unwrap(), &SIZES[..SIZES_OF_FAKE]);
+    assert!(mlx5 && rxe, "more than {BOUND} times as much");
+}
