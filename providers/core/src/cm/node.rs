@@ -43,15 +43,7 @@ pub struct Node {
 /// # Errors
 /// EMFILE, ENFILE, ENOMEM. A node that does not exist is found nevertheless, and cannot be opened.
 pub fn find(options: &Options) -> Result<Node> {
-    let client = match Client::connect() {
-        _ if !options.netlink => None,
-        Ok(client) => Some(client),
-        Err(error) if is_exhausted(&error) => {
-            return Err(error.with_op(Op::OpenConnectionManager));
-        }
-        Err(_) => None,
-    };
-    Ok(find_with(client, options))
+    find_with(options.netlink.then(Client::connect), options)
 }
 
 /// Opens the running kernel's connection manager, and its event channel. Two to three system calls
@@ -91,24 +83,33 @@ fn is_exhausted(error: &Error) -> bool {
     )
 }
 
-pub(super) fn find_with<T: NetlinkTransport>(client: Option<Client<T>>, options: &Options) -> Node {
+pub(super) fn find_with<T: NetlinkTransport>(
+    netlink: Option<Result<Client<T>>>,
+    options: &Options,
+) -> Result<Node> {
+    let client = match netlink {
+        Some(Err(error)) if is_exhausted(&error) => {
+            return Err(error.with_op(Op::OpenConnectionManager));
+        }
+        client => client.and_then(Result::ok),
+    };
     if let Some(mut client) = client
         && let Ok(device) = client.connection_manager()
     {
-        return Node {
+        return Ok(Node {
             path: node_path(&options.dev_root, &device.name),
             number: Some(device.number),
             abi_version: device.abi_version,
             source: Source::Netlink,
-        };
+        });
     }
     let found = options.sysfs.then(|| by_sysfs(options)).flatten();
-    found.unwrap_or_else(|| Node {
+    Ok(found.unwrap_or_else(|| Node {
         path: node_path(&options.dev_root, CM),
         number: None,
         abi_version: *ABI_VERSIONS.end(),
         source: Source::DevOnly,
-    })
+    }))
 }
 
 fn by_sysfs(options: &Options) -> Option<Node> {

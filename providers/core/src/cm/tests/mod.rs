@@ -1,5 +1,9 @@
 //! Addresses, events and the node: what needs no kernel.
-#![allow(clippy::unwrap_used, reason = "tests")]
+#![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
+
+mod answers;
+mod commands;
+mod script;
 
 use std::net::{Ipv6Addr, SocketAddr, SocketAddrV6};
 
@@ -17,7 +21,7 @@ use crate::discover::netlink::Client;
 use crate::discover::netlink::tests::script::{Script, answer, attr, error, text};
 use crate::discover::tests::tree::Tree;
 use crate::discover::{CharDevice, Options, Source};
-use crate::error::{Errno, ErrorKind, Op};
+use crate::error::{Errno, Error, ErrorKind, Op, Result};
 use crate::types::Gid;
 
 #[test]
@@ -152,7 +156,7 @@ fn netlink_knows_the_node() {
         text(RDMA_NLDEV_ATTR_CHARDEV_NAME, "rdma_cm"),
     ];
     let script = Script::new([answer(RDMA_NLDEV_CMD_GET_CHARDEV, false, 1, &attributes)]);
-    let node = find_with(Some(script.client()), &Options::default());
+    let node = find_with(Some(Ok(script.client())), &Options::default()).unwrap();
     assert_eq!(node.source, Source::Netlink);
     assert_eq!((node.number, node.abi_version), (Some(NUMBER), 4));
     assert_eq!(node.path.to_str(), Some("/dev/infiniband/rdma_cm"));
@@ -164,19 +168,41 @@ fn netlink_knows_the_node() {
 #[test]
 fn f17_without_netlink_sysfs_knows_the_node_and_without_both_its_place_is_known() {
     let tree = Tree::new();
-    let refuse = || Some(Script::new([error(1, Errno::OPNOTSUPP)]).client());
-    let node = find_with(refuse(), &tree.options());
+    let refuse = || Some(Ok(Script::new([error(1, Errno::OPNOTSUPP)]).client()));
+    let node = find_with(refuse(), &tree.options()).unwrap();
     assert_eq!(node.source, Source::DevOnly);
     assert_eq!((node.number, node.abi_version), (None, 4));
     tree.write("infiniband_ucma/abi_version", "3\n");
-    let node = find_with(None::<Client<Script>>, &tree.options());
+    let node = find_with(None::<Result<Client<Script>>>, &tree.options()).unwrap();
     assert_eq!((node.source, node.number), (Source::Sysfs, None));
     assert_eq!(node.abi_version, 3);
     tree.write("misc/rdma_cm/abi_version", "4\n");
     tree.write("misc/rdma_cm/dev", "10:120\n");
-    let node = find_with(refuse(), &tree.options());
+    let node = find_with(refuse(), &tree.options()).unwrap();
     assert_eq!((node.number, node.abi_version), (Some(NUMBER), 4));
     assert!(node.path.ends_with("dev/infiniband/rdma_cm"));
+}
+
+#[test]
+fn without_room_for_a_socket_there_is_an_error_and_without_netlink_another_way() {
+    let tree = Tree::new();
+    for (errno, found) in [
+        (Errno::MFILE, false),
+        (Errno::NFILE, false),
+        (Errno::NOMEM, false),
+        (Errno::PROTONOSUPPORT, true),
+        (Errno::ACCESS, true),
+    ] {
+        let refused = Err::<Client<Script>, _>(Error::os(Op::ListDevices, errno));
+        match find_with(Some(refused), &tree.options()) {
+            Ok(node) => assert!(found && node.source == Source::DevOnly, "{errno}"),
+            Err(error) => {
+                let found = found.then_some(errno);
+                assert_eq!((error.op(), found), (Op::OpenConnectionManager, None));
+                assert_eq!(error.errno(), Some(errno));
+            }
+        }
+    }
 }
 
 #[test]
