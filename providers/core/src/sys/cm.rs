@@ -161,6 +161,21 @@ mod tests {
     }
 
     #[test]
+    fn a_command_that_is_taken_in_part_is_an_error() {
+        // Longer than a pipe takes whole, which has room for a page.
+        let (_reader, writer) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::NONBLOCK).unwrap();
+        rustix::pipe::fcntl_setpipe_size(&writer, 4096).unwrap();
+        let request = [0; 8192];
+        let command = CmCommand {
+            command: RDMA_USER_CM_CMD_LISTEN,
+            request: &request,
+            reply: &[],
+            value: &[],
+        };
+        assert_eq!(write_cm(writer.as_fd(), &command), Err(Errno::IO));
+    }
+
+    #[test]
     fn the_value_of_an_option_is_named() {
         let value = [3_u8];
         let request = rdma_ucm_set_option {

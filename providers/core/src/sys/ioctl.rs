@@ -53,14 +53,33 @@ pub(super) fn verbs_ioctl(fd: BorrowedFd<'_>, command: &Command<'_>) -> Result<(
             .chain(command.uhw.attrs)
             .filter(|attr| !matches!(attr.value, Value::Absent))
     };
-    let mut patched = [0; MAX_PATCHED];
+    let mut patched = patch_buffer();
+    let mut words = argument(command, attrs(), &mut patched)?;
+
+    // SAFETY: `Argument` starts with the header that RDMA_VERBS_IOCTL takes and has room for the
+    // attributes it announces, which `argument` counted; `encode` took every address in it from a
+    // borrow that lives as long as `command`, with the length of that borrow.
+    unsafe { rustix::ioctl::ioctl(fd, VerbsIoctl(&mut words)) }?;
+
+    for (attr, answer) in attrs().zip(&words.attrs) {
+        decode(attr, answer);
+    }
+    Ok(())
+}
+
+/// The header and the attributes, as many as it says.
+fn argument<'a>(
+    command: &Command<'_>,
+    attrs: impl Iterator<Item = &'a Attr<'a>>,
+    patched: &mut [u8; MAX_PATCHED],
+) -> Result<Argument, Errno> {
     let mut words = Argument {
         header: ib_uverbs_ioctl_hdr::default(),
         attrs: [ib_uverbs_attr::default(); MAX_ATTRS],
     };
     let mut count = 0;
-    for attr in attrs() {
-        *words.attrs.get_mut(count).ok_or(Errno::TOOBIG)? = encode(attr, &mut patched)?;
+    for attr in attrs {
+        *words.attrs.get_mut(count).ok_or(Errno::TOOBIG)? = encode(attr, patched)?;
         count += 1;
     }
     let length = size_of::<ib_uverbs_ioctl_hdr>() + count * size_of::<ib_uverbs_attr>();
@@ -69,16 +88,7 @@ pub(super) fn verbs_ioctl(fd: BorrowedFd<'_>, command: &Command<'_>) -> Result<(
     words.header.method_id = command.method;
     words.header.num_attrs = u16::try_from(count).map_err(|_| Errno::TOOBIG)?;
     words.header.driver_id = command.driver_id;
-
-    // SAFETY: `Argument` starts with the header that RDMA_VERBS_IOCTL takes and has room for the
-    // `count` attributes it announces; `encode` took every address in it from a borrow that lives
-    // as long as `command`, with the length of that borrow.
-    unsafe { rustix::ioctl::ioctl(fd, VerbsIoctl(&mut words)) }?;
-
-    for (attr, answer) in attrs().zip(&words.attrs) {
-        decode(attr, answer);
-    }
-    Ok(())
+    Ok(words)
 }
 
 /// The two attributes that carry driver data, absent if there is none.
@@ -230,7 +240,158 @@ pub(super) fn address(cells: &[Cell<u8>]) -> u64 {
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+
+    use std::os::fd::{AsFd as _, IntoRawFd as _};
+
     use super::*;
+
+    fn command<'a>(attrs: &'a [Attr<'a>]) -> Command<'a> {
+        Command {
+            object: 0x31,
+            method: 0x32,
+            driver_id: 0x33,
+            attrs,
+            uhw: super::super::Uhw::NONE,
+        }
+    }
+
+    /// A mandatory attribute that is encoded: its length, its value, and the kind of an enum.
+    fn encoded(value: Value<'_>) -> (u16, u64, u8) {
+        let word = encode(&Attr::new(0x1234, value), &mut patch_buffer()).unwrap();
+        assert_eq!((word.attr_id, word.flags), (0x1234, 1));
+        let [kind, _] = zerocopy::transmute!(word.attr_data);
+        (word.len, word.data, kind)
+    }
+
+    fn at(bytes: &[u8]) -> u64 {
+        bytes.as_ptr().expose_provenance() as u64
+    }
+
+    #[test]
+    fn the_header_announces_the_attributes() {
+        for count in [0_u16, 1, 2, 31, 32] {
+            let attrs: Vec<_> = (0..count).map(|id| Attr::object(id, id.into())).collect();
+            let all = command(&attrs);
+            let words = argument(&all, attrs.iter(), &mut patch_buffer()).unwrap();
+            assert_eq!(words.header.length, 24 + 16 * count);
+            assert_eq!(words.header.num_attrs, count);
+            assert_eq!(
+                (
+                    words.header.object_id,
+                    words.header.method_id,
+                    words.header.driver_id
+                ),
+                (0x31, 0x32, 0x33)
+            );
+            let last = words.attrs[usize::from(count.saturating_sub(1))];
+            assert_eq!(last.data, u64::from(count.saturating_sub(1)));
+        }
+        let attrs: Vec<_> = (0..33).map(|id| Attr::object(id, 0)).collect();
+        let refused = argument(&command(&attrs), attrs.iter(), &mut patch_buffer());
+        assert_eq!(refused.err(), Some(Errno::TOOBIG));
+    }
+
+    #[test]
+    fn values_are_in_the_attribute_and_longer_ones_behind_it() {
+        let nine = [9; 9];
+        let cells = [const { Cell::new(0) }; 12];
+        let handles = [1, 2, 3];
+        let null = std::fs::File::open("/dev/null").unwrap();
+        let number = u64::from(null.as_raw_fd().cast_unsigned());
+        let (object, fd) = (Cell::new(0x77), Cell::new(None));
+        for (value, expected) in [
+            (Value::In(&[], None), (0, 0, 0)),
+            (
+                Value::In(&[1, 2], None),
+                (2, u64::from_ne_bytes([1, 2, 0, 0, 0, 0, 0, 0]), 0),
+            ),
+            (Value::In(&[5; 8], None), (8, u64::from_ne_bytes([5; 8]), 0)),
+            (Value::In(&nine, None), (9, at(&nine), 0)),
+            (
+                Value::Out(&cells, Cell::new(false)),
+                (12, address(&cells), 0),
+            ),
+            (Value::Constant(0x0102_0304_0506), (8, 0x0102_0304_0506, 0)),
+            (Value::Enum(3, &nine), (9, at(&nine), 3)),
+            (Value::Object(0x55), (0, 0x55, 0)),
+            (Value::Objects(&handles), (12, at(handles.as_bytes()), 0)),
+            (Value::Fd(null.as_fd()), (0, number, 0)),
+            (Value::NewObject(&object), (0, 0x77, 0)),
+            (Value::NewFd(&fd), (0, u64::MAX, 0)),
+        ] {
+            assert_eq!(encoded(value.clone()), expected, "{value:?}");
+        }
+        let optional = Attr::object(1, 2).optional();
+        assert_eq!(encode(&optional, &mut patch_buffer()).unwrap().flags, 0);
+    }
+
+    #[test]
+    fn driver_data_names_its_buffer() {
+        let buffer = [const { Cell::new(0) }; 4];
+        let pointer = |offset| Pointer {
+            offset,
+            buffer: &buffer,
+        };
+        let mut patched = patch_buffer();
+        let input = [7; 24];
+        let copy = patch(&input, &pointer(9), &mut patched).unwrap();
+        let mut expected = input;
+        expected[9..17].copy_from_slice(&address(&buffer).to_ne_bytes());
+        assert_eq!(copy, expected);
+        assert_eq!(patch(&input, &pointer(17), &mut patched), Err(Errno::INVAL));
+        let long = [0; MAX_PATCHED + 1];
+        assert_eq!(patch(&long, &pointer(0), &mut patched), Err(Errno::TOOBIG));
+
+        let output = [const { Cell::new(0) }; 5];
+        let mut all = command(&[]);
+        all.uhw = super::super::Uhw::new(&[1; 3], &output);
+        let (uhw_in, uhw_out) = uhw_attrs(&all);
+        assert_eq!((uhw_in.id, uhw_in.mandatory), (UVERBS_ATTR_UHW_IN, false));
+        assert_eq!(
+            (uhw_out.id, uhw_out.mandatory),
+            (UVERBS_ATTR_UHW_OUT, false)
+        );
+        assert!(matches!(uhw_in.value, Value::In([1, 1, 1], None)));
+        assert!(matches!(uhw_out.value, Value::Out(cells, _) if cells.len() == 5));
+        let (uhw_in, uhw_out) = uhw_attrs(&command(&[]));
+        assert!(matches!(uhw_in.value, Value::Absent));
+        assert!(matches!(uhw_out.value, Value::Absent));
+    }
+
+    #[test]
+    fn answers_are_taken_from_their_attributes() {
+        let cells = [const { Cell::new(0) }; 4];
+        for (flags, written) in [(0, false), (2, true), (3, true)] {
+            let attr = Attr::output(1, &cells);
+            decode(
+                &attr,
+                &ib_uverbs_attr {
+                    flags,
+                    ..ib_uverbs_attr::default()
+                },
+            );
+            let Value::Out(_, seen) = &attr.value else {
+                return;
+            };
+            assert_eq!(seen.get(), written, "{flags}");
+        }
+        let object = Cell::new(0);
+        let answer = |data| ib_uverbs_attr {
+            data,
+            ..ib_uverbs_attr::default()
+        };
+        decode(&Attr::new_object(1, &object), &answer(0x1_0000_0007));
+        assert_eq!(object.get(), 7);
+        let null = std::fs::File::open("/dev/null").unwrap().into_raw_fd();
+        let slot = Cell::new(None);
+        decode(
+            &Attr::new_fd(1, &slot),
+            &answer(u64::from(null.cast_unsigned())),
+        );
+        let fd: OwnedFd = slot.take().unwrap();
+        assert_eq!(fd.as_raw_fd(), null);
+    }
 
     #[test]
     fn a_descriptor_that_nobody_wrote_is_none() -> Result<(), Errno> {

@@ -109,7 +109,9 @@ impl RemoteKey {
     #[doc(alias = "ibv_inc_rkey")]
     #[must_use]
     pub const fn inc(self) -> Self {
-        Self((self.0 & 0xffff_ff00) | (self.0.wrapping_add(1) & 0xff))
+        let [index @ .., own] = self.0.to_be_bytes();
+        let [a, b, c] = index;
+        Self(u32::from_be_bytes([a, b, c, own.wrapping_add(1)]))
     }
 }
 

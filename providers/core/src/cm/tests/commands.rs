@@ -33,7 +33,10 @@ fn address(last: u8) -> CmAddress {
 #[test]
 fn ids_are_created_moved_and_destroyed() {
     let (manager, file) = Manager::new([number(7), number(8), number(9), number(10)]);
-    assert_eq!(create_id(&file, UID, PortSpace::Udp, QpType::Ud).unwrap(), 7);
+    assert_eq!(
+        create_id(&file, UID, PortSpace::Udp, QpType::Ud).unwrap(),
+        7
+    );
     let (command, request) = manager.one::<rdma_ucm_create_id>();
     assert_eq!(command, 0);
     assert_eq!((request.uid, request.ps, request.qp_type), (UID, 0x111, 4));
@@ -229,7 +232,10 @@ fn only_the_programs_own_reasons_reject() {
 fn groups_are_joined() {
     let (manager, file) = Manager::new([number(3), number(4), number(5)]);
     for (join, flags, found) in [(MulticastJoin::Full, 0, 3), (MulticastJoin::SendOnly, 1, 4)] {
-        assert_eq!(join_multicast(&file, ID, UID, address(9), join).unwrap(), found);
+        assert_eq!(
+            join_multicast(&file, ID, UID, address(9), join).unwrap(),
+            found
+        );
         let (command, request) = manager.one::<rdma_ucm_join_mcast>();
         assert_eq!((command, request.id, request.uid), (22, ID, UID));
         assert_eq!(request.join_flags, flags);

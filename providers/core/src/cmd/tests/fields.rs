@@ -1,12 +1,14 @@
 //! Each field of a request or a reply, by a value that no other field has.
 
 use uverbs_uapi::ib_user_verbs::{
-    ib_uverbs_ex_modify_wq, ib_uverbs_ex_query_device_resp, ib_uverbs_query_device_resp,
+    ib_uverbs_create_flow, ib_uverbs_ex_modify_wq, ib_uverbs_ex_query_device_resp,
+    ib_uverbs_query_device_resp,
 };
 use zerocopy::{FromBytes as _, IntoBytes as _};
 
 use super::{Bench, Script};
-use crate::cmd::{device, wq};
+use crate::cmd::{device, flow, wq};
+use crate::error::ErrorKind;
 use crate::sys::Uhw;
 
 /// A number for each byte, so that neighbours differ.
@@ -116,4 +118,54 @@ fn a_work_queues_change_names_what_it_changes() {
             (flags.bits(), flags_mask.bits())
         );
     }
+}
+
+#[test]
+fn a_rule_says_how_many_specifications_it_has() {
+    /// A specification of `words` times 8 bytes.
+    fn spec(words: u16) -> Vec<u8> {
+        let mut bytes = vec![0x20, 0, 0, 0];
+        bytes.extend((words * 8).to_ne_bytes());
+        bytes.resize(usize::from(words) * 8, 0x5a);
+        bytes
+    }
+    let create = |bench: &Bench, specs: &[u8]| {
+        let request = flow::Create {
+            qp: 0x51,
+            kind: flow::Kind::MulticastDefault,
+            priority: 0x52,
+            port: 3,
+            flags: flow::Flags::from_bits_retain(2),
+            specs,
+        };
+        flow::create(&bench.file, &request, &Uhw::NONE)
+    };
+    for count in [0, 1, 2, 9, 10] {
+        let specs: Vec<u8> = (0..count).flat_map(|at| spec(at + 1)).collect();
+        let bench = Bench::new(Script::new().with_zeros());
+        create(&bench, &specs).unwrap();
+        let (head, rest) = ib_uverbs_create_flow::read_from_prefix(&bench.request())
+            .map(|(head, rest)| (head, rest.to_vec()))
+            .unwrap();
+        assert_eq!((head.comp_mask, head.qp_handle), (0, 0x51));
+        let attr = head.flow_attr;
+        assert_eq!((attr.r#type, attr.priority, attr.port), (2, 0x52, 3));
+        assert_eq!(u16::from(attr.num_of_specs), count);
+        assert_eq!((usize::from(attr.size), attr.flags), (specs.len(), 2));
+        assert_eq!(rest, specs);
+    }
+    let bench = Bench::new(Script::new().with_zeros());
+    for count in [11, 12, 255] {
+        let many = create(&bench, &spec(1).repeat(count)).unwrap_err();
+        assert_eq!(many.kind(), ErrorKind::LimitExceeded, "{count}");
+    }
+    let mut cut = spec(2);
+    cut.truncate(8);
+    let mut odd = spec(2);
+    odd[4] = 12;
+    for wrong in [cut, odd, vec![0; 8], vec![1; 3]] {
+        let refused = create(&bench, &wrong).unwrap_err();
+        assert_eq!(refused.kind(), ErrorKind::InvalidInput, "{wrong:?}");
+    }
+    assert!(bench.lines().is_empty());
 }

@@ -11,6 +11,7 @@ mod fields;
 mod paths;
 mod pending;
 mod posting;
+mod removal;
 mod replies;
 #[cfg(not(miri))]
 mod unanswered;

@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
 mod conversations;
+mod fields;
 mod golden;
 mod hostile;
 pub(crate) mod script;
