@@ -1,0 +1,118 @@
+//! mlx5's queues on a ConnectX in this process: every operation with messages and lists of every
+//! shape, through queues of several sizes, around their ends many times. What arrives, what
+//! completes and in which order is compared with what was asked.
+#![forbid(unsafe_code)]
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "a test fails by panicking"
+)]
+
+mod bench;
+mod failures;
+
+use bench::{Bench, Shape};
+use uverbs::QpType;
+
+/// As many as make every ring begin again several times.
+const ROUNDS: u32 = if cfg!(miri) { 20 } else { 400 };
+
+const SHAPES: [Shape; 7] = [
+    Shape {
+        sends: 20,
+        receives: 50,
+        pieces: 3,
+        inline: 28,
+        shared: false,
+        kind: QpType::Uc,
+    },
+    Shape {
+        sends: 1,
+        receives: 1,
+        pieces: 1,
+        inline: 0,
+        shared: false,
+        kind: QpType::Rc,
+    },
+    Shape {
+        sends: 7,
+        receives: 3,
+        pieces: 2,
+        inline: 16,
+        shared: false,
+        kind: QpType::Rc,
+    },
+    Shape {
+        sends: 64,
+        receives: 64,
+        pieces: 5,
+        inline: 100,
+        shared: false,
+        kind: QpType::Rc,
+    },
+    Shape {
+        sends: 300,
+        receives: 1000,
+        pieces: 13,
+        inline: 400,
+        shared: false,
+        kind: QpType::Rc,
+    },
+    Shape {
+        sends: 16,
+        receives: 5,
+        pieces: 1,
+        inline: 60,
+        shared: true,
+        kind: QpType::Rc,
+    },
+    Shape {
+        sends: 33,
+        receives: 600,
+        pieces: 1,
+        inline: 32,
+        shared: true,
+        kind: QpType::Rc,
+    },
+];
+
+/// Both forms of completions: with a number of the library's choice, and with the queue pair's.
+#[test]
+fn every_operation_arrives_and_completes() {
+    for version in [1, 0] {
+        for (seed, shape) in (1..).zip(SHAPES) {
+            let mut bench = Bench::new(version, &shape, seed);
+            for _ in 0..ROUNDS {
+                bench.one();
+            }
+            bench.end();
+        }
+    }
+}
+
+#[test]
+fn batches_arrive_and_complete_in_their_order() {
+    for version in [1, 0] {
+        for (seed, shape) in (100..).zip(SHAPES) {
+            let mut bench = Bench::new(version, &shape, seed);
+            for _ in 0..ROUNDS / 8 {
+                bench.batch();
+            }
+            bench.end();
+        }
+    }
+}
+
+/// Completions that were not polled move to the new ring in their order.
+#[test]
+fn a_completion_queue_is_resized_with_completions_in_it() {
+    for (seed, shape) in (200..).zip(SHAPES) {
+        let mut bench = Bench::new(1, &shape, seed);
+        for entries in [5, 1000, 64, 63, 4000] {
+            bench.batch();
+            bench.batch_while(|bench| bench.resize(entries));
+            bench.one();
+        }
+        bench.end();
+    }
+}
