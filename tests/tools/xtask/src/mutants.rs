@@ -143,6 +143,8 @@ fn try_changes(selection: &[String], tests: &[&str], thinned: bool) -> anyhow::R
         .args(["mutants", "--no-config", "--output", "target/mutants"])
         .args(["--minimum-test-timeout", PATIENCE])
         .args(["--exclude", "**/tests.rs", "--exclude", "**/tests/**"])
+        // Compiled for the models of `cargo xtask loom` alone.
+        .args(["--exclude", "**/sync/stand_in.rs"])
         .args(tests.iter().flat_map(|name| ["--test-package", name]))
         .args(selection)
         // Nobody debugs these programs, and linking them takes most of the time.

@@ -130,24 +130,31 @@ fn one(title: &Words, mini: u64, index: u32, results: Results) -> Words {
     const HASH_TYPE: u64 = 0xff << 56;
     const CHECKSUM: u64 = 0xffff << 16;
     let mut words = *title;
-    words[LENGTH] = words[LENGTH] & !u64::from(u32::MAX) | mini & u64::from(u32::MAX);
+    put(&mut words[LENGTH], u32::MAX.into(), mini);
     let tail = &mut words[TAIL];
-    *tail &= !FORMAT;
+    put(tail, FORMAT, 0);
     if Tail(*tail).opcode() == opcode::REQUEST {
         // Its counter and its own opcode, 16 and 8 bits.
-        *tail = *tail & !(COUNTER | SEND_OPCODE) | mini >> 32 & COUNTER | mini << 16 & SEND_OPCODE;
+        put(tail, COUNTER, mini >> 32);
+        put(tail, SEND_OPCODE, mini << 16);
         return words;
     }
     let counter = Tail(*tail).counter().wrapping_add(index as u16);
-    *tail = *tail & !COUNTER | u64::from(counter) << 16;
+    put(tail, COUNTER, u64::from(counter) << 16);
     match results {
-        Results::Hash => words[1] = words[1] & !HASH | mini >> 32,
+        Results::Hash => put(&mut words[1], HASH, mini >> 32),
         Results::Checksum => {
-            words[1] &= !HASH;
-            words[2] = words[2] & !(HASH_TYPE | CHECKSUM) | mini >> 32 & CHECKSUM;
+            put(&mut words[1], HASH, 0);
+            put(&mut words[2], HASH_TYPE, 0);
+            put(&mut words[2], CHECKSUM, mini >> 32);
         }
     }
     words
+}
+
+/// Replaces the bits of `mask`.
+fn put(word: &mut u64, mask: u64, bits: u64) {
+    *word ^= (*word ^ bits) & mask;
 }
 
 #[cfg(test)]

@@ -100,9 +100,9 @@ impl Uars {
         }
         if pool.shared.len() < (self.config.shared as usize / PER_UAR).max(1) {
             let (page, uar) = self.take_uar(&mut pool)?;
-            let copied = Self::buffers(&page, self.offset(uar + COPIED), self.buffer())?;
+            let copied = Self::buffers(&page, self.offset_in(uar, COPIED), self.buffer())?;
             pool.shared.push(Shared {
-                plain: Self::register(&page, self.offset(uar + RUNG), 8)?,
+                plain: Self::register(&page, self.offset_in(uar, RUNG), 8)?,
                 registers: Arc::new(Registers::new(copied, None)),
                 naming: Self::naming(&page, uar),
                 object: page.object,
@@ -306,6 +306,11 @@ impl Uars {
 
     fn buffer(&self) -> usize {
         self.config.register_size as usize / 2
+    }
+
+    /// Where one of the doorbells of the page is that begins with doorbell `first`.
+    fn offset_in(&self, first: usize, doorbell: usize) -> usize {
+        self.offset(first + doorbell)
     }
 
     fn offset(&self, place: usize) -> usize {

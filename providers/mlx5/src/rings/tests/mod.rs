@@ -341,3 +341,19 @@ proptest! {
         prop_assert!(!line(completion::fields(&words, entry, &minis)).is_empty());
     }
 }
+
+#[test]
+fn every_transport_has_its_route() {
+    use uverbs_core::types::QpType;
+    for (kind, route) in [
+        (QpType::Rc, Route::Connected),
+        (QpType::Uc, Route::Connected),
+        (QpType::XrcTarget, Route::Connected),
+        (QpType::Ud, Route::Datagram),
+        (QpType::Driver, Route::Dynamic),
+        (QpType::XrcInitiator, Route::Xrc),
+        (QpType::RawPacket, Route::Ethernet),
+    ] {
+        assert_eq!(Route::of(kind), route, "{kind}");
+    }
+}
