@@ -201,7 +201,7 @@ impl ExposedMemory {
         self.region.pages.word(offset)
     }
 
-    /// Writes the bytes of `range` to `to`, in pieces of up to 16 KiB that are copied first,
+    /// Writes the bytes of `range` to `to`, in chunks of up to 16 KiB that are copied first,
     /// because a writer needs bytes that no peer changes meanwhile.
     ///
     /// # Errors
@@ -211,29 +211,29 @@ impl ExposedMemory {
         self.check(&range)?;
         let mut bytes = vec![0; range.len().min(CHUNK)];
         for offset in range.clone().step_by(CHUNK) {
-            let piece = &mut bytes[..(range.end - offset).min(CHUNK)];
+            let chunk = &mut bytes[..(range.end - offset).min(CHUNK)];
             // Inside, as checked.
-            let _ = self.read(offset, piece);
-            to.write_all(piece)?;
+            let _ = self.read(offset, chunk);
+            to.write_all(chunk)?;
         }
         Ok(())
     }
 
-    /// Fills `range` with bytes that are read from `from`, in pieces of up to 16 KiB that are
+    /// Fills `range` with bytes that are read from `from`, in chunks of up to 16 KiB that are
     /// copied in one after the other.
     ///
     /// # Errors
     /// [`InvalidInput`](io::ErrorKind::InvalidInput) for a range outside, with nothing read;
     /// [`UnexpectedEof`](io::ErrorKind::UnexpectedEof) if there are fewer bytes; else those of
-    /// `from`. Pieces that were complete are in the memory then.
+    /// `from`. Chunks that were complete are in the memory then.
     pub fn read_from(&self, range: Range<usize>, mut from: impl Read) -> io::Result<()> {
         self.check(&range)?;
         let mut bytes = vec![0; range.len().min(CHUNK)];
         for offset in range.clone().step_by(CHUNK) {
-            let piece = &mut bytes[..(range.end - offset).min(CHUNK)];
-            from.read_exact(piece)?;
+            let chunk = &mut bytes[..(range.end - offset).min(CHUNK)];
+            from.read_exact(chunk)?;
             // Inside, as checked.
-            let _ = self.write(offset, piece);
+            let _ = self.write(offset, chunk);
         }
         Ok(())
     }

@@ -16,10 +16,10 @@
 
 mod buffer;
 mod exposed;
-mod pieces;
 mod pool;
 mod qp;
 mod region;
+mod sges;
 mod slab;
 mod srq;
 mod stable;

@@ -61,8 +61,8 @@ impl SharedReceiveQueue {
     /// Why it was refused, and the buffer.
     pub fn recv(&mut self, buffer: Buffer, user_data: u64) -> Result<(), ReceiveRefused> {
         let srq = &mut self.srq;
-        let piece = buffer.whole_in(srq.pd());
-        post_receive(&mut self.receiving, buffer, piece, user_data, |request| {
+        let sge = buffer.whole_in(srq.pd());
+        post_receive(&mut self.receiving, buffer, sge, user_data, |request| {
             // SAFETY: the memory of the scatter/gather entry is a buffer that the table owns until
             // its completion has been polled, or a destroy has been confirmed.
             unsafe { srq.post_recv(&[*request]) }.map_err(|failed| failed.error)

@@ -268,7 +268,7 @@ impl Memory {
     #[expect(clippy::inline_always, reason = "a part of posting")]
     #[inline(always)]
     pub(super) fn sge(&self, pd: &ProtectionDomain) -> Result<Option<Sge>, PostError> {
-        let piece = match self {
+        let sge = match self {
             Self::None => return Ok(None),
             Self::Buffer(buffer, len) if buffer.is_in(pd) => buffer.sge(*len),
             Self::Exposed(exposed, range) if exposed.is_in(pd) && range.start <= range.end => {
@@ -276,7 +276,7 @@ impl Memory {
             }
             _ => None,
         };
-        piece.map(Some).ok_or(PostError::InvalidRequest)
+        sge.map(Some).ok_or(PostError::InvalidRequest)
     }
 }
 

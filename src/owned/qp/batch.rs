@@ -14,7 +14,7 @@ use uverbs_core::{PostError, Result};
 
 use super::QueuePair;
 use super::post::{enter, refuse};
-use crate::owned::pieces::Pieces;
+use crate::owned::sges::Sges;
 use crate::owned::work::{Memory, Refused, Work};
 
 /// Send requests that are submitted with one doorbell, from [`QueuePair::batch`].
@@ -60,21 +60,21 @@ impl Batch<'_> {
     #[inline]
     pub fn push(&mut self, work: Work) -> Result<(), Box<Refused>> {
         if let Memory::List(list) = &work.memory {
-            return match Pieces::of(list, self.qp.pd()) {
-                Ok(pieces) => self.push_list(work, &pieces),
+            return match Sges::of(list, self.qp.pd()) {
+                Ok(sges) => self.push_list(work, &sges),
                 Err(error) => refuse(error, Some(work)),
             };
         }
         match work.memory.sge(self.qp.pd()) {
-            Ok(piece) => self.add(work, Payload::Gather(piece.as_slice())),
+            Ok(sge) => self.add(work, Payload::Gather(sge.as_slice())),
             Err(error) => refuse(error, Some(work)),
         }
     }
 
     /// Kept out of the way of requests with one entry.
     #[inline(never)]
-    fn push_list(&mut self, work: Work, pieces: &Pieces) -> Result<(), Box<Refused>> {
-        self.add(work, Payload::Gather(pieces.as_slice()))
+    fn push_list(&mut self, work: Work, sges: &Sges) -> Result<(), Box<Refused>> {
+        self.add(work, Payload::Gather(sges.as_slice()))
     }
 
     /// Adds a request whose data is copied into the queue, as

@@ -14,7 +14,7 @@ use uverbs_core::{PostError, Result};
 use super::QueuePair;
 use super::tables::{Receive, Sending, Sent};
 use crate::owned::Buffer;
-use crate::owned::pieces::Pieces;
+use crate::owned::sges::Sges;
 use crate::owned::slab::Slab;
 use crate::owned::work::{Memory, MemoryRefused, ReceiveRefused, Refused, Work};
 
@@ -27,21 +27,21 @@ impl QueuePair {
     #[inline(always)]
     pub fn post(&mut self, work: Work) -> Result<(), Box<Refused>> {
         if let Memory::List(list) = &work.memory {
-            return match Pieces::of(list, self.qp.pd()) {
-                Ok(pieces) => self.post_list(work, &pieces),
+            return match Sges::of(list, self.qp.pd()) {
+                Ok(sges) => self.post_list(work, &sges),
                 Err(error) => refuse(error, Some(work)),
             };
         }
         match work.memory.sge(self.qp.pd()) {
-            Ok(piece) => self.post_payload(work, Payload::Gather(piece.as_slice())),
+            Ok(sge) => self.post_payload(work, Payload::Gather(sge.as_slice())),
             Err(error) => refuse(error, Some(work)),
         }
     }
 
     /// Kept out of the way of requests with one entry.
     #[inline(never)]
-    fn post_list(&mut self, work: Work, pieces: &Pieces) -> Result<(), Box<Refused>> {
-        self.post_payload(work, Payload::Gather(pieces.as_slice()))
+    fn post_list(&mut self, work: Work, sges: &Sges) -> Result<(), Box<Refused>> {
+        self.post_payload(work, Payload::Gather(sges.as_slice()))
     }
 
     /// Posts a send or write request, with or without an immediate value, whose data is copied into
@@ -117,11 +117,11 @@ impl QueuePair {
     #[inline(always)]
     pub fn recv(&mut self, buffer: Buffer, user_data: u64) -> Result<(), ReceiveRefused> {
         let qp = &mut self.qp;
-        let piece = buffer.whole_in(qp.pd());
+        let sge = buffer.whole_in(qp.pd());
         post_receive(
             &mut self.tables.receiving,
             buffer,
-            piece,
+            sge,
             user_data,
             |request| {
                 // SAFETY: the memory of the scatter/gather entry is a buffer that the table owns
@@ -142,12 +142,12 @@ impl QueuePair {
         user_data: u64,
     ) -> Result<(), MemoryRefused> {
         let memory = memory.into();
-        let pieces = match &memory {
-            Memory::List(list) => Pieces::of(list, self.qp.pd()),
-            one => Pieces::of(std::slice::from_ref(one), self.qp.pd()),
+        let sges = match &memory {
+            Memory::List(list) => Sges::of(list, self.qp.pd()),
+            one => Sges::of(std::slice::from_ref(one), self.qp.pd()),
         };
-        let pieces = match pieces {
-            Ok(pieces) => pieces,
+        let sges = match sges {
+            Ok(sges) => sges,
             Err(error) => return Err(MemoryRefused { error, memory }),
         };
         let receive = Receive { user_data, memory };
@@ -156,7 +156,7 @@ impl QueuePair {
             error: PostError::QueueFull,
             memory: receive.memory,
         })?;
-        let scatter = pieces.as_slice();
+        let scatter = sges.as_slice();
         // SAFETY: the memory is in the table until its completion has been polled, or a destroy or
         // reset has been confirmed; exposed memory lends no references.
         let posted = unsafe { self.qp.post_recv(&[RecvRequest { wr_id, scatter }]) };
@@ -286,17 +286,17 @@ impl Again {
     }
 }
 
-/// Puts `buffer` into `table` and posts it as `piece`; returns it if it is refused.
+/// Puts `buffer` into `table` and posts it as `sge`; returns it if it is refused.
 #[expect(clippy::inline_always, reason = "a part of posting")]
 #[inline(always)]
 pub(in crate::owned) fn post_receive(
     table: &mut Slab<Receive>,
     buffer: Buffer,
-    piece: Option<Sge>,
+    sge: Option<Sge>,
     user_data: u64,
     post: impl FnOnce(&RecvRequest<'_>) -> Result<(), PostError>,
 ) -> Result<(), ReceiveRefused> {
-    let Some(piece) = piece else {
+    let Some(sge) = sge else {
         return Err(ReceiveRefused::new(PostError::InvalidRequest, buffer));
     };
     let receive = Receive {
@@ -307,7 +307,7 @@ pub(in crate::owned) fn post_receive(
         Ok(id) => id,
         Err(receive) => return receive_refused(PostError::QueueFull, Some(receive)),
     };
-    let scatter = [piece];
+    let scatter = [sge];
     let request = RecvRequest {
         wr_id,
         scatter: &scatter,

@@ -96,13 +96,13 @@ mod tests {
             for head in [None, Some(0x0403_0201)] {
                 let mut words = Vec::new();
                 let mut pack = head.map_or_else(Pack::default, Pack::of);
-                let pieces = [&bytes[..first], &bytes[first..first + second], &bytes[50..]];
-                for piece in pieces {
-                    pack.push(piece, |word| words.push(word));
+                let slices = [&bytes[..first], &bytes[first..first + second], &bytes[50..]];
+                for slice in slices {
+                    pack.push(slice, |word| words.push(word));
                 }
                 words.extend(pack.finish());
                 let start = head.map_or(&[][..], |_| &bytes[..4]);
-                let mut expected = [&[start][..], &pieces].concat().concat();
+                let mut expected = [&[start][..], &slices].concat().concat();
                 expected.resize(expected.len().next_multiple_of(8), 0);
                 let found: Vec<u8> = words.into_iter().flat_map(u64::to_ne_bytes).collect();
                 assert_eq!(found, expected, "{first} bytes and {second}");

@@ -26,7 +26,7 @@ use crate::context::{Context, ProtectionDomain};
 use crate::mmap;
 
 /// The device allocates its memory in multiples of this many bytes.
-const PIECE: u64 = 64;
+const GRANULE: u64 = 64;
 /// The smallest unit in which a processor reads and writes it.
 const WORD: usize = 4;
 
@@ -43,7 +43,7 @@ impl Place {
     fn map(self, file: &UverbsFile, length: u64, used: u64) -> Result<Option<Window>> {
         let size = page_size();
         let bytes = length
-            .checked_next_multiple_of(PIECE)
+            .checked_next_multiple_of(GRANULE)
             .and_then(|bytes| usize::try_from(bytes).ok())
             .and_then(|bytes| bytes.checked_next_multiple_of(size))
             .ok_or_else(|| Error::invalid(Op::AllocDeviceMemory, "length"))?;

@@ -29,7 +29,7 @@ fn memory_that_is_back_stays_as_it_is() {
             None,
             move || {
                 let mut memory = Box::new([0_u8; 8]);
-                let piece = Sge {
+                let sge = Sge {
                     address: memory.as_mut_ptr().expose_provenance() as u64,
                     length: 8,
                     ..Sge::default()
@@ -44,7 +44,7 @@ fn memory_that_is_back_stays_as_it_is() {
                 };
                 queue.posted(0, 5);
                 let scatter = pair.scatter().unwrap();
-                scatter.note(0, &[piece]);
+                scatter.note(0, &[sge]);
                 scatter.posted(1);
                 let polls = thread::spawn({
                     let pair = Arc::clone(&pair);

@@ -67,7 +67,7 @@ const fn check_number(number: u32) -> Result<(), PostError> {
 
 impl QueuePair {
     /// Puts a masked atomic operation on a queue pair of a plain reliable connection: the old value
-    /// is written to `piece`, 8 bytes.
+    /// is written to `sge`, 8 bytes.
     ///
     /// Not every device supports it: others complete it with
     /// [`LocalQpOperation`](uverbs_core::types::WcStatus::LocalQpOperation).
@@ -84,12 +84,12 @@ impl QueuePair {
         flags: SendFlags,
         remote: Remote,
         operation: MaskedAtomic,
-        piece: &Sge,
+        sge: &Sge,
     ) -> Result<(), PostError> {
         if self.base.kind != QpType::Rc {
             return Err(PostError::UnsupportedOperation);
         }
-        if piece.length != 8 || !remote.address.is_multiple_of(8) {
+        if sge.length != 8 || !remote.address.is_multiple_of(8) {
             return Err(PostError::InvalidRequest);
         }
         let ring = self.send_ring()?;
@@ -115,7 +115,7 @@ impl QueuePair {
                 Kind::new(opcode::MASKED_FETCH_ADD, 0, WcOpcode::FetchAdd)
             }
         };
-        writer.unit(wqe::data(piece));
+        writer.unit(wqe::data(sge));
         let at = writer.at;
         ring.commit(wr_id, flags, kind, at);
         Ok(())

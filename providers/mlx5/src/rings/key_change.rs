@@ -16,7 +16,7 @@ pub(super) fn fields(fields: &mut Fields, reader: &mut Reader<'_>) -> Option<()>
             // A translation is padded to a block.
             *reader = ahead;
         } else {
-            segments::piece(fields, reader, length)?;
+            segments::sge(fields, reader, length)?;
         }
     }
     Some(())

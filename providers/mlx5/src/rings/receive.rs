@@ -32,7 +32,7 @@ fn request(fields: &mut Fields, reader: &mut Reader<'_>, listed: bool) -> Option
             // What follows the end mark is stale.
             return Some(());
         }
-        segments::piece(fields, reader, length)?;
+        segments::sge(fields, reader, length)?;
     }
     Some(())
 }

@@ -101,14 +101,14 @@ pub(super) fn remote(fields: &mut Fields, reader: &mut Reader<'_>) -> Option<()>
 }
 
 /// Scatter/gather entries, or inline data, up to the end.
-pub(super) fn pieces(fields: &mut Fields, reader: &mut Reader<'_>) -> Option<()> {
+pub(super) fn sges(fields: &mut Fields, reader: &mut Reader<'_>) -> Option<()> {
     /// Inline data of this many bytes follows.
     const INLINE: u32 = 1 << 31;
     while reader.left() != 0 {
         let before = reader.left();
         let length = reader.word()?;
         if length & INLINE == 0 {
-            piece(fields, reader, length)?;
+            sge(fields, reader, length)?;
             continue;
         }
         fields.bytes("inline", reader.take((length & !INLINE) as usize)?);
@@ -119,7 +119,7 @@ pub(super) fn pieces(fields: &mut Fields, reader: &mut Reader<'_>) -> Option<()>
 }
 
 /// A scatter/gather entry after its length.
-pub(super) fn piece(fields: &mut Fields, reader: &mut Reader<'_>, length: u32) -> Option<()> {
+pub(super) fn sge(fields: &mut Fields, reader: &mut Reader<'_>, length: u32) -> Option<()> {
     fields.number("length", length);
     fields.key("lkey", reader.word()?);
     fields.hex("address", reader.long()?);

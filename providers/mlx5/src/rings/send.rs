@@ -71,7 +71,7 @@ fn request(fields: &mut Fields, reader: &mut Reader<'_>, route: Route) -> Option
         segments::route(fields, reader, route)?;
     }
     operands(fields, reader, &head)?;
-    segments::pieces(fields, reader)
+    segments::sges(fields, reader)
 }
 
 /// The control segment.

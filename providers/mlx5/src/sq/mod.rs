@@ -211,10 +211,10 @@ impl SendRing {
         let kind = Kind::new(opcode, immediate, completion);
         let number = self.end.block;
         match request.payload {
-            Payload::Gather([piece]) if request::is_usual(piece, self.limits.max_sge) => {
+            Payload::Gather([sge]) if request::is_usual(sge, self.limits.max_sge) => {
                 let (rest, units) = match remote {
-                    Some(remote) => ([wqe::remote(remote), wqe::data(piece), [0; 2]], 3),
-                    None => ([wqe::data(piece), [0; 2], [0; 2]], 2),
+                    Some(remote) => ([wqe::remote(remote), wqe::data(sge), [0; 2]], 3),
+                    None => ([wqe::data(sge), [0; 2], [0; 2]], 2),
                 };
                 let control = self.note(units, 1, request.wr_id, request.flags, kind);
                 let block = self.ring.block(number);
@@ -225,20 +225,20 @@ impl SendRing {
             }
             // Data that fits the first block, and is not so short that it is assembled byte by
             // byte.
-            Payload::Inline([piece])
-                if piece.len() <= self.limits.max_inline as usize
-                    && BlockMut::fits(inline_start(remote), piece.len()) =>
+            Payload::Inline([slice])
+                if slice.len() <= self.limits.max_inline as usize
+                    && BlockMut::fits(inline_start(remote), slice.len()) =>
             {
                 let start = inline_start(remote);
-                let units = (start + piece.len()).div_ceil(UNIT as usize) as u32;
+                let units = (start + slice.len()).div_ceil(UNIT as usize) as u32;
                 let control = self.note(units, 1, request.wr_id, request.flags, kind);
                 let mut block = self.ring.block_mut(number);
                 block.put(0, control);
                 if let Some(remote) = remote {
                     block.put(1, wqe::remote(remote));
                 }
-                block.put_half(start / 4 - 1, wqe::inline_head(piece.len() as u32));
-                block.put_bytes(start, piece);
+                block.put_half(start / 4 - 1, wqe::inline_head(slice.len() as u32));
+                block.put_bytes(start, slice);
             }
             _ => return self.put_apart(*request),
         }

@@ -23,7 +23,7 @@ pub(crate) struct ScatterTracker {
 #[derive(Debug)]
 pub(crate) struct Places {
     /// The scatter/gather entries of each request, with room for the maximum, at its index.
-    pieces: Box<[Sge]>,
+    sges: Box<[Sge]>,
     /// The maximum number of scatter/gather entries of a request.
     max_sge: usize,
     /// The number of requests that the queue can hold, a power of two.
@@ -41,7 +41,7 @@ impl ScatterTracker {
         let max_sge = max_sge as usize;
         Self {
             places: Mutex::new(Places {
-                pieces: vec![Sge::default(); count as usize * max_sge].into(),
+                sges: vec![Sge::default(); count as usize * max_sge].into(),
                 max_sge,
                 count,
                 posted: 0,
@@ -55,15 +55,15 @@ impl ScatterTracker {
     }
 
     /// Records the scatter/gather entries of the request that will be the `position`-th.
-    pub(crate) fn note(&self, position: u32, pieces: &[Sge]) {
+    pub(crate) fn note(&self, position: u32, sges: &[Sge]) {
         let mut places = self.lock();
         let Some(range) = places.range(position) else {
             return;
         };
-        if let Some(room) = places.pieces.get_mut(range) {
+        if let Some(room) = places.sges.get_mut(range) {
             room.fill(Sge::default());
-            for (slot, piece) in room.iter_mut().zip(pieces) {
-                *slot = *piece;
+            for (slot, sge) in room.iter_mut().zip(sges) {
+                *slot = *sge;
             }
         }
     }
@@ -100,15 +100,15 @@ impl Places {
         if ahead == 0 || ahead > self.count {
             return None;
         }
-        let pieces = self.pieces.get(self.range(position)?)?;
-        let room: u64 = pieces.iter().map(|piece| u64::from(piece.length)).sum();
+        let sges = self.sges.get(self.range(position)?)?;
+        let room: u64 = sges.iter().map(|sge| u64::from(sge.length)).sum();
         if room < message.len() as u64 {
             return None;
         }
         let mut left = message;
-        for piece in pieces {
-            let (bytes, rest) = left.split_at(left.len().min(piece.length as usize));
-            write(piece.address, bytes);
+        for sge in sges {
+            let (bytes, rest) = left.split_at(left.len().min(sge.length as usize));
+            write(sge.address, bytes);
             left = rest;
         }
         Some(())
@@ -166,12 +166,12 @@ mod tests {
     }
 
     /// Posts the `position`-th request with the given memory.
-    fn post(pair: &QueuePairTracker, position: u32, pieces: &mut [&mut [u8]]) {
-        let pieces: Vec<Sge> = pieces
+    fn post(pair: &QueuePairTracker, position: u32, sges: &mut [&mut [u8]]) {
+        let sges: Vec<Sge> = sges
             .iter_mut()
-            .map(|piece| Sge {
-                address: piece.as_mut_ptr().expose_provenance() as u64,
-                length: piece.len().try_into().unwrap(),
+            .map(|sge| Sge {
+                address: sge.as_mut_ptr().expose_provenance() as u64,
+                length: sge.len().try_into().unwrap(),
                 ..Sge::default()
             })
             .collect();
@@ -180,7 +180,7 @@ mod tests {
         };
         queue.posted(position & 1, 100 + u64::from(position));
         let scatter = pair.scatter().unwrap();
-        scatter.note(position, &pieces);
+        scatter.note(position, &sges);
         scatter.posted(position + 1);
     }
 

@@ -130,11 +130,11 @@ mod tests {
                 let part = Part::from(Pages::new(4096).unwrap());
                 UnitRing::new(part, 16).unwrap()
             });
-            let piece = &bytes[..length];
-            let (start, rest) = piece.split_first_chunk().unwrap();
+            let slice = &bytes[..length];
+            let (start, rest) = slice.split_first_chunk().unwrap();
             let end = put_piece(&rings[0], 13, start, rest);
             let mut packer = Packer::with_head(&rings[1], 13, length.try_into().unwrap());
-            packer.push(piece);
+            packer.push(slice);
             assert_eq!(end, packer.finish(), "{length} bytes");
             for unit in 0..16 {
                 assert_eq!(rings[0].get(unit), rings[1].get(unit), "{length} bytes");

@@ -148,8 +148,8 @@ pub(crate) const fn masked_fetch_add(add: u64, boundary: u64) -> Unit {
 
 /// A scatter/gather entry.
 #[inline]
-pub(crate) const fn data(piece: &Sge) -> Unit {
-    [words(piece.length, piece.key.raw()), piece.address.to_be()]
+pub(crate) const fn data(sge: &Sge) -> Unit {
+    [words(sge.length, sge.key.raw()), sge.address.to_be()]
 }
 
 /// The end mark of a receive request with fewer scatter/gather entries than it could have.
@@ -264,13 +264,13 @@ mod tests {
 
     #[test]
     fn data_and_ends() {
-        let piece = Sge {
+        let sge = Sge {
             address: 0xdead_beef_0000_1000,
             length: 0x40,
             key: LocalKey::from_raw(0x1234),
         };
         assert_eq!(
-            bytes(&[data(&piece), END]),
+            bytes(&[data(&sge), END]),
             hex("00000040 00001234 deadbeef00001000  00000000 00000100 0000000000000000")
         );
         assert_eq!(inline_head(32).to_ne_bytes().to_vec(), hex("80000020"));

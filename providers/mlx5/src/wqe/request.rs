@@ -117,14 +117,14 @@ pub(crate) fn operation(
             swap,
         } => {
             allowed(Operations::ATOMIC)?;
-            let piece = atomic_piece(request, remote.address)?;
-            writer.units(&[wqe::remote(remote), wqe::atomic(swap, compare), piece]);
+            let sge = atomic_sge(request, remote.address)?;
+            writer.units(&[wqe::remote(remote), wqe::atomic(swap, compare), sge]);
             return Ok(Kind::new(opcode::COMPARE_SWAP, 0, WcOpcode::CompareSwap));
         }
         Operation::FetchAdd { remote, add } => {
             allowed(Operations::ATOMIC)?;
-            let piece = atomic_piece(request, remote.address)?;
-            writer.units(&[wqe::remote(remote), wqe::atomic(add, 0), piece]);
+            let sge = atomic_sge(request, remote.address)?;
+            writer.units(&[wqe::remote(remote), wqe::atomic(add, 0), sge]);
             return Ok(Kind::new(opcode::FETCH_ADD, 0, WcOpcode::FetchAdd));
         }
         Operation::BindWindow(_) | Operation::LocalInvalidate(_) => {
@@ -145,24 +145,20 @@ fn payload(
     payload: &Payload<'_>,
 ) -> Result<(), PostError> {
     match *payload {
-        Payload::Gather(pieces) => gather(writer, limits.max_sge, pieces),
-        Payload::Inline(pieces) => inline(writer, limits.max_inline, pieces),
+        Payload::Gather(sges) => gather(writer, limits.max_sge, sges),
+        Payload::Inline(slices) => inline(writer, limits.max_inline, slices),
         _ => Err(PostError::UnsupportedOperation),
     }
 }
 
 /// Whether a single scatter/gather entry is valid in a request with up to `max_sge` entries.
 #[inline]
-pub(crate) fn is_usual(piece: &Sge, max_sge: u32) -> bool {
-    max_sge != 0 && (1..=MAX_SGE_LENGTH).contains(&piece.length)
+pub(crate) fn is_usual(sge: &Sge, max_sge: u32) -> bool {
+    max_sge != 0 && (1..=MAX_SGE_LENGTH).contains(&sge.length)
 }
 
-pub(crate) fn gather(
-    writer: &mut Writer<'_>,
-    max_sge: u32,
-    pieces: &[Sge],
-) -> Result<(), PostError> {
-    gather_behind(writer, max_sge, pieces, 0)
+pub(crate) fn gather(writer: &mut Writer<'_>, max_sge: u32, sges: &[Sge]) -> Result<(), PostError> {
+    gather_behind(writer, max_sge, sges, 0)
 }
 
 /// Writes the scatter/gather entries except for their first `skip` bytes.
@@ -174,25 +170,25 @@ pub(crate) fn gather(
 pub(crate) fn gather_behind(
     writer: &mut Writer<'_>,
     max_sge: u32,
-    pieces: &[Sge],
+    sges: &[Sge],
     mut skip: u32,
 ) -> Result<(), PostError> {
-    if pieces.len() > max_sge as usize {
+    if sges.len() > max_sge as usize {
         return Err(PostError::TooManySges {
-            requested: u32::try_from(pieces.len()).unwrap_or(u32::MAX),
+            requested: u32::try_from(sges.len()).unwrap_or(u32::MAX),
             max: max_sge,
         });
     }
     let mut total = 0;
-    for piece in pieces {
-        let before = skip.min(piece.length);
+    for sge in sges {
+        let before = skip.min(sge.length);
         skip -= before;
-        if piece.length != before {
-            total += u64::from(piece.length - before);
+        if sge.length != before {
+            total += u64::from(sge.length - before);
             writer.unit(wqe::data(&Sge {
-                address: piece.address.wrapping_add(before.into()),
-                length: piece.length - before,
-                ..*piece
+                address: sge.address.wrapping_add(before.into()),
+                length: sge.length - before,
+                ..*sge
             }));
         }
     }
@@ -205,8 +201,8 @@ pub(crate) fn gather_behind(
     Ok(())
 }
 
-fn inline(writer: &mut Writer<'_>, max_inline: u32, pieces: &[&[u8]]) -> Result<(), PostError> {
-    let requested = Payload::Inline(pieces).len();
+fn inline(writer: &mut Writer<'_>, max_inline: u32, slices: &[&[u8]]) -> Result<(), PostError> {
+    let requested = Payload::Inline(slices).len();
     let length = u32::try_from(requested)
         .ok()
         .filter(|length| *length <= max_inline)
@@ -217,25 +213,25 @@ fn inline(writer: &mut Writer<'_>, max_inline: u32, pieces: &[&[u8]]) -> Result<
     if length == 0 {
         return Ok(());
     }
-    if let [piece] = pieces
-        && let Some((start, rest)) = piece.split_first_chunk()
+    if let [slice] = slices
+        && let Some((start, rest)) = slice.split_first_chunk()
     {
         writer.at = inline::put_piece(writer.ring, writer.at, start, rest);
         return Ok(());
     }
     let mut packer = Packer::with_head(writer.ring, writer.at, length);
-    for piece in pieces {
-        packer.push(piece);
+    for slice in slices {
+        packer.push(slice);
     }
     writer.at = packer.finish();
     Ok(())
 }
 
 /// The scatter/gather entry for the old value of an atomic operation.
-fn atomic_piece(request: &SendRequest<'_>, address: u64) -> Result<Unit, PostError> {
+fn atomic_sge(request: &SendRequest<'_>, address: u64) -> Result<Unit, PostError> {
     match request.payload {
-        Payload::Gather([piece]) if piece.length == 8 && address.is_multiple_of(8) => {
-            Ok(wqe::data(piece))
+        Payload::Gather([sge]) if sge.length == 8 && address.is_multiple_of(8) => {
+            Ok(wqe::data(sge))
         }
         _ => Err(PostError::InvalidRequest),
     }

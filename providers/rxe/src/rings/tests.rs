@@ -29,12 +29,12 @@ fn line(fields: Fields) -> String {
     line.strip_prefix("sq 0x0[0] ").unwrap().to_owned()
 }
 
-const PIECE: rxe_sge = rxe_sge {
+const SGE: rxe_sge = rxe_sge {
     addr: 0x7f00_0000_2000,
     length: 64,
     lkey: 0x5678,
 };
-const PIECE_LINE: &str = "length=64 lkey=0x5678 address=0x7f0000002000";
+const SGE_LINE: &str = "length=64 lkey=0x5678 address=0x7f0000002000";
 
 fn dma(length: u32, num_sge: u32) -> rxe_dma_info {
     rxe_dma_info {
@@ -77,11 +77,11 @@ fn requests_are_read_by_their_operation() {
         request(
             wr(IB_UVERBS_WR_RDMA_WRITE, 3, rdma),
             dma(64, 1),
-            PIECE.as_bytes(),
+            SGE.as_bytes(),
             false
         ),
         format!(
-            "RDMA_WRITE wr_id=0x99 flags=fence|signaled remote_address=0x1000 rkey=0x1234 total=64 {PIECE_LINE}"
+            "RDMA_WRITE wr_id=0x99 flags=fence|signaled remote_address=0x1000 rkey=0x1234 total=64 {SGE_LINE}"
         )
     );
     let atomic = rxe_send_wr_atomic {
@@ -95,12 +95,12 @@ fn requests_are_read_by_their_operation() {
         request(
             wr(IB_UVERBS_WR_ATOMIC_CMP_AND_SWP, 2, atomic),
             dma(8, 1),
-            PIECE.as_bytes(),
+            SGE.as_bytes(),
             false
         ),
         format!(
             "ATOMIC_CMP_AND_SWP wr_id=0x99 flags=signaled remote_address=0x1000 rkey=0x1234 compare=0x1 swap=0x2 \
-             total=8 {PIECE_LINE}"
+             total=8 {SGE_LINE}"
         )
     );
 }
@@ -115,14 +115,14 @@ fn datagrams_say_where_they_go() {
     };
     let send = wr(IB_UVERBS_WR_SEND, 2, to);
     assert_eq!(
-        request(send, dma(64, 1), PIECE.as_bytes(), true),
+        request(send, dma(64, 1), SGE.as_bytes(), true),
         format!(
-            "SEND wr_id=0x99 flags=signaled remote_qpn=0x42 qkey=0x11 pkey_index=0 address_handle=3 total=64 {PIECE_LINE}"
+            "SEND wr_id=0x99 flags=signaled remote_qpn=0x42 qkey=0x11 pkey_index=0 address_handle=3 total=64 {SGE_LINE}"
         )
     );
     assert_eq!(
-        request(send, dma(64, 1), PIECE.as_bytes(), false),
-        format!("SEND wr_id=0x99 flags=signaled total=64 {PIECE_LINE}")
+        request(send, dma(64, 1), SGE.as_bytes(), false),
+        format!("SEND wr_id=0x99 flags=signaled total=64 {SGE_LINE}")
     );
 }
 
@@ -156,10 +156,10 @@ fn receives_list_their_pieces() {
         dma: dma(128, 2),
         ..rxe_recv_wqe::default()
     };
-    let bytes = [request.as_bytes(), PIECE.as_bytes(), PIECE.as_bytes()].concat();
+    let bytes = [request.as_bytes(), SGE.as_bytes(), SGE.as_bytes()].concat();
     assert_eq!(
         line(receive::fields(&bytes)),
-        format!("RECEIVE wr_id=0x99 total=128 sges=2 {PIECE_LINE} {PIECE_LINE}")
+        format!("RECEIVE wr_id=0x99 total=128 sges=2 {SGE_LINE} {SGE_LINE}")
     );
 }
 

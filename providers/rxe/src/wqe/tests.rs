@@ -90,13 +90,13 @@ fn file() -> UverbsFile {
 /// Each flag alone, named or not, on every operation: only the payload determines the inline flag.
 #[test]
 fn no_flag_without_a_name_gets_into_a_ring() {
-    let piece = [Sge {
+    let sge = [Sge {
         address: 0x1000,
         length: 8,
         key: LocalKey::from_raw(7),
     }];
     let slices: [&[u8]; 1] = [&[3; 8]];
-    let (gather, inline) = (Payload::Gather(&piece), Payload::Inline(&slices));
+    let (gather, inline) = (Payload::Gather(&sge), Payload::Inline(&slices));
     let address = address(5, 0);
     let to = Destination {
         address: &address,

@@ -1,5 +1,6 @@
 //! Addresses, events and the node: what needs no kernel.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
+#![allow(clippy::unnecessary_wraps, reason = "answers are beside refusals")]
 
 mod answers;
 mod commands;

@@ -72,7 +72,7 @@ fn arming_starts_with_a_write_too() {
     assert_eq!(bench.line(), "write 23 in8");
 }
 
-const PIECE: Sge = Sge {
+const SGE: Sge = Sge {
     address: 0x1000,
     length: 64,
     key: LocalKey::from_raw(5),
@@ -85,17 +85,13 @@ fn requests_come_first_and_then_all_their_pieces() {
         address: 0x2000,
         key: RemoteKey::from_raw(6),
     };
-    let pieces = [PIECE, PIECE];
+    let sges = [SGE, SGE];
     let requests = [
-        SendRequest::write(&pieces, remote).wr_id(1).signaled(),
-        SendRequest::new(
-            Operation::SendImm(0x0102_0304),
-            Payload::Gather(&pieces[..1]),
-        )
-        .wr_id(2),
+        SendRequest::write(&sges, remote).wr_id(1).signaled(),
+        SendRequest::new(Operation::SendImm(0x0102_0304), Payload::Gather(&sges[..1])).wr_id(2),
         SendRequest::new(
             Operation::FetchAdd { remote, add: 7 },
-            Payload::Gather(&pieces[..1]),
+            Payload::Gather(&sges[..1]),
         )
         .wr_id(3),
     ];
@@ -128,8 +124,8 @@ fn requests_come_first_and_then_all_their_pieces() {
         ),
         (6, 7, 6)
     );
-    let (piece, _) = ib_uverbs_sge::read_from_prefix(rest).unwrap();
-    assert_eq!((piece.addr, piece.length, piece.lkey), (0x1000, 64, 5));
+    let (sge, _) = ib_uverbs_sge::read_from_prefix(rest).unwrap();
+    assert_eq!((sge.addr, sge.length, sge.lkey), (0x1000, 64, 5));
 }
 
 #[test]
@@ -154,10 +150,10 @@ fn what_the_kernel_cannot_post_is_refused_before_anything_is() {
 #[test]
 fn receives_of_both_queues() {
     let bench = Bench::new(Script::new());
-    let pieces = [PIECE];
+    let sges = [SGE];
     let requests = [RecvRequest {
         wr_id: 4,
-        scatter: &pieces,
+        scatter: &sges,
     }];
     qp::post_recv(&bench.file, 9, &requests).unwrap();
     assert_eq!(bench.line(), "invoke 29 in56 out4");

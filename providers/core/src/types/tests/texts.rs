@@ -129,14 +129,14 @@ fn kinds_of_queue_pairs() {
 
 #[test]
 fn requests_are_what_their_names_say() {
-    let pieces = [Sge::default()];
+    let sges = [Sge::default()];
     let remote = Remote {
         address: 0x1000,
         key: RemoteKey::from_raw(7),
     };
-    let write = SendRequest::write(&pieces, remote);
+    let write = SendRequest::write(&sges, remote);
     assert!(matches!(write.operation, Operation::Write(to) if to == remote));
-    let read = SendRequest::read(&pieces, remote);
+    let read = SendRequest::read(&sges, remote);
     assert!(matches!(read.operation, Operation::Read(from) if from == remote));
     for request in [write, read] {
         assert!(matches!(request.payload, Payload::Gather(gather) if gather.len() == 1));

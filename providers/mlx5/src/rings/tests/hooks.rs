@@ -57,7 +57,7 @@ fn record() -> Arc<uverbs_core::hw::Record> {
     Arc::new(Records::new(64).take().unwrap())
 }
 
-fn piece(length: u32) -> Sge {
+fn sge(length: u32) -> Sge {
     Sge {
         address: 0x1000,
         length,
@@ -95,7 +95,7 @@ fn send_requests_are_told_of_when_they_are_rung() {
     ring.set_ready(true);
     let (collector, queue) = watched(QueueKind::Send);
     ring.watch(queue, Route::Connected);
-    let long = [piece(1), piece(2), piece(3), piece(4)];
+    let long = [sge(1), sge(2), sge(3), sge(4)];
     let send = |payload| SendRequest {
         wr_id: 0,
         operation: Operation::Send,
@@ -103,7 +103,7 @@ fn send_requests_are_told_of_when_they_are_rung() {
         flags: SendFlags::SIGNALED,
         destination: None,
     };
-    let one = [piece(64)];
+    let one = [sge(64)];
     ring.put(&send(Payload::Gather(&one))).unwrap();
     assert_eq!(collector.take(), [], "not rung");
     ring.put(&send(Payload::Gather(&long))).unwrap();
@@ -134,8 +134,8 @@ fn receive_requests_are_told_of_when_they_are_rung() {
     ring.set_ready(true);
     let (collector, queue) = watched(QueueKind::Receive);
     ring.watch(queue);
-    let pieces = [[piece(7)], [piece(8)]];
-    let requests = pieces
+    let sges = [[sge(7)], [sge(8)]];
+    let requests = sges
         .each_ref()
         .map(|scatter| RecvRequest { wr_id: 0, scatter });
     ring.post(&requests).unwrap();
@@ -160,7 +160,7 @@ fn shared_receive_requests_name_the_next() {
         let (collector, queue) = watched(QueueKind::SharedReceive);
         let mut ring =
             SharedRing::new(ring, sizes, ForkToken::current(), record(), faults).watched(queue);
-        let scatter = [piece(7)];
+        let scatter = [sge(7)];
         for _ in 0..2 {
             let request = RecvRequest {
                 wr_id: 0,

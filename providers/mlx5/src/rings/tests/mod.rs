@@ -33,19 +33,19 @@ fn request(route: Route, words: &[u32]) -> String {
 }
 
 const REMOTE: [u32; 4] = [0x7f00, 0x1000, 0x1234, 0];
-const PIECE: [u32; 4] = [64, 0x5678, 0x7f00, 0x2000];
+const SGE: [u32; 4] = [64, 0x5678, 0x7f00, 0x2000];
 const REMOTE_LINE: &str = "remote_address=0x7f0000001000 rkey=0x1234";
-const PIECE_LINE: &str = "length=64 lkey=0x5678 address=0x7f0000002000";
+const SGE_LINE: &str = "length=64 lkey=0x5678 address=0x7f0000002000";
 
 #[test]
 fn writes_and_reads_name_both_ends() {
     for (opcode, name) in [(0x08, "RDMA_WRITE"), (0x10, "RDMA_READ")] {
         let mut words = vec![0x0000_0300 | opcode, 0x0001_1803, 0x88, 0];
-        words.extend(REMOTE.iter().chain(&PIECE));
+        words.extend(REMOTE.iter().chain(&SGE));
         assert_eq!(
             request(Route::Connected, &words),
             format!(
-                "{name} index=3 qpn=0x118 units=3 flags=signaled|fence {REMOTE_LINE} {PIECE_LINE}"
+                "{name} index=3 qpn=0x118 units=3 flags=signaled|fence {REMOTE_LINE} {SGE_LINE}"
             )
         );
     }
@@ -73,28 +73,28 @@ fn inline_data_ends_where_its_length_says() {
 fn operands_of_atomics() {
     let control = |opcode| [opcode, 0x0001_1804, 8, 0];
     let all = |opcode, operands: &[u32]| {
-        let parts = [&control(opcode), &REMOTE, operands, &PIECE].concat();
+        let parts = [&control(opcode), &REMOTE, operands, &SGE].concat();
         request(Route::Connected, &parts)
     };
     let head = "index=0 qpn=0x118 units=4 flags=signaled";
     assert_eq!(
         all(0x11, &[0, 1, 0, 2]),
-        format!("ATOMIC_CS {head} {REMOTE_LINE} swap=0x1 compare=0x2 {PIECE_LINE}")
+        format!("ATOMIC_CS {head} {REMOTE_LINE} swap=0x1 compare=0x2 {SGE_LINE}")
     );
     assert_eq!(
         all(0x12, &[0, 1, 9, 9]),
-        format!("ATOMIC_FA {head} {REMOTE_LINE} add=0x1 {PIECE_LINE}")
+        format!("ATOMIC_FA {head} {REMOTE_LINE} add=0x1 {SGE_LINE}")
     );
     let modified = "modifier=0x9 index=0 qpn=0x118 units=4 flags=signaled";
     assert_eq!(
         all(0x0900_0014, &[0, 1, 0, 2, 0, 3, 0, 4]),
         format!(
-            "ATOMIC_MASKED_CS {modified} {REMOTE_LINE} swap=0x1 compare=0x2 swap_mask=0x3 compare_mask=0x4 {PIECE_LINE}"
+            "ATOMIC_MASKED_CS {modified} {REMOTE_LINE} swap=0x1 compare=0x2 swap_mask=0x3 compare_mask=0x4 {SGE_LINE}"
         )
     );
     assert_eq!(
         all(0x0900_0015, &[0, 1, 0, 2]),
-        format!("ATOMIC_MASKED_FA {modified} {REMOTE_LINE} add=0x1 boundary=0x2 {PIECE_LINE}")
+        format!("ATOMIC_MASKED_FA {modified} {REMOTE_LINE} add=0x1 boundary=0x2 {SGE_LINE}")
     );
 }
 
@@ -114,22 +114,22 @@ fn routes_stand_before_the_data() {
         0,
         1,
     ];
-    let words = [&[0x0a, 0x0001_1805, 8, 0], address.as_slice(), &PIECE].concat();
+    let words = [&[0x0a, 0x0001_1805, 8, 0], address.as_slice(), &SGE].concat();
     let way = "remote_qpn=0x42 extended=0x1 rate_and_sl=0x30 path=0x0 lid_or_port=0x1 mac=020304050607 \
                traffic_class=0x20 hop_limit=64 gid_and_label=0x40100000 gid=fe800000000000000000000000000001";
     let head = "SEND index=0 qpn=0x118 units=5 flags=signaled";
     assert_eq!(
         request(Route::Datagram, &words),
-        format!("{head} qkey=0x11 {way} {PIECE_LINE}")
+        format!("{head} qkey=0x11 {way} {SGE_LINE}")
     );
     assert_eq!(
         request(Route::Dynamic, &words),
-        format!("{head} access_key=0x1100000000 {way} {PIECE_LINE}")
+        format!("{head} access_key=0x1100000000 {way} {SGE_LINE}")
     );
-    let words = [[0x0a, 0x0001_1803, 8, 0], [0x77, 0, 0, 0], PIECE].concat();
+    let words = [[0x0a, 0x0001_1803, 8, 0], [0x77, 0, 0, 0], SGE].concat();
     assert_eq!(
         request(Route::Xrc, &words),
-        format!("SEND index=0 qpn=0x118 units=3 flags=signaled srqn=0x77 {PIECE_LINE}")
+        format!("SEND index=0 qpn=0x118 units=3 flags=signaled srqn=0x77 {SGE_LINE}")
     );
 }
 
@@ -145,12 +145,12 @@ fn a_frame_has_its_header_in_the_request() {
         0x0a0b_0c0d,
         0x0e0f_1011,
     ];
-    let words = [&[0x0e, 0x0001_1804, 8, 0], frame.as_slice(), &PIECE].concat();
+    let words = [&[0x0e, 0x0001_1804, 8, 0], frame.as_slice(), &SGE].concat();
     assert_eq!(
         request(Route::Ethernet, &words),
         format!(
             "TSO index=0 qpn=0x118 units=4 flags=signaled checks=l3|l4 mss=1460 \
-             header=000102030405060708090a0b0c0d0e0f1011 {PIECE_LINE}"
+             header=000102030405060708090a0b0c0d0e0f1011 {SGE_LINE}"
         )
     );
 }
@@ -162,14 +162,14 @@ fn a_change_of_a_key_shows_what_it_changes() {
     words.extend([0; 8]);
     words.extend([0x3000, 0x0001_1801, 0, 0, 0x7f00, 0x1000, 0, 0x2000]);
     words.extend([0; 8]);
-    words.extend(PIECE);
+    words.extend(SGE);
     words.extend([0; 12]);
     assert_eq!(
         request(Route::Connected, &words),
         format!(
             "UMR index=0 qpn=0x118 units=12 flags=signaled key=0x1201 change=inline|check_free|translation_offset \
              octowords=4 mask=0x203c6041 access=remote_read|remote_write key_qpn=0x118 variant=0x1 \
-             start=0x7f0000001000 key_length=8192 {PIECE_LINE}"
+             start=0x7f0000001000 key_length=8192 {SGE_LINE}"
         )
     );
 }
@@ -186,15 +186,15 @@ fn what_has_no_name_is_shown_as_it_is() {
 #[test]
 fn receives_end_with_their_last_piece() {
     let end = [0, 0x100, 9, 9];
-    let words = bytes(&[PIECE, end, [8; 4]].concat());
+    let words = bytes(&[SGE, end, [8; 4]].concat());
     assert_eq!(
         line(receive::fields(&words, false)),
-        format!("RECEIVE {PIECE_LINE}")
+        format!("RECEIVE {SGE_LINE}")
     );
-    let words = bytes(&[[7, 0, 0, 0], PIECE, PIECE].concat());
+    let words = bytes(&[[7, 0, 0, 0], SGE, SGE].concat());
     assert_eq!(
         line(receive::fields(&words, true)),
-        format!("RECEIVE next=7 {PIECE_LINE} {PIECE_LINE}")
+        format!("RECEIVE next=7 {SGE_LINE} {SGE_LINE}")
     );
 }
 

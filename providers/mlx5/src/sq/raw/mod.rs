@@ -101,15 +101,15 @@ impl SendRing {
         let header = header
             .get_mut(..ethernet.min_inline as usize)
             .ok_or(PostError::UnsupportedOperation)?;
-        if let Payload::Gather(pieces) = request.payload {
+        if let Payload::Gather(sges) = request.payload {
             let mut left = &mut *header;
-            for piece in pieces {
-                let (bytes, rest) = left.split_at_mut(left.len().min(piece.length as usize));
+            for sge in sges {
+                let (bytes, rest) = left.split_at_mut(left.len().min(sge.length as usize));
                 #[expect(
                     clippy::cast_possible_truncation,
                     reason = "an address of this process"
                 )]
-                let start = std::ptr::with_exposed_provenance::<u8>(piece.address as usize);
+                let start = std::ptr::with_exposed_provenance::<u8>(sge.address as usize);
                 // SAFETY: the first bytes of the entries, which the caller promises to be readable
                 // and not to change.
                 unsafe { start.copy_to_nonoverlapping(bytes.as_mut_ptr(), bytes.len()) };
@@ -143,13 +143,13 @@ impl SendRing {
         let mut packer = Packer::new(writer.ring, writer.at);
         packer.push(&prefix);
         match request.payload {
-            Payload::Gather(pieces) => {
+            Payload::Gather(sges) => {
                 let copied = copied.ok_or(PostError::UnsupportedOperation)?;
                 packer.push(copied);
                 writer.at = packer.finish();
-                request::gather_behind(&mut writer, self.limits().max_sge, pieces, header)?;
+                request::gather_behind(&mut writer, self.limits().max_sge, sges, header)?;
             }
-            Payload::Inline(pieces) => {
+            Payload::Inline(slices) => {
                 // The header counts as inline data, because it is copied too.
                 let max = self.limits().max_inline;
                 let requested = request.payload.len();
@@ -161,8 +161,8 @@ impl SendRing {
                     .checked_sub(header)
                     .ok_or(PostError::InvalidRequest)?;
                 let mut left = header as usize;
-                for piece in pieces {
-                    let (first, _) = piece.split_at(piece.len().min(left));
+                for slice in slices {
+                    let (first, _) = slice.split_at(slice.len().min(left));
                     packer.push(first);
                     left -= first.len();
                 }
@@ -170,8 +170,8 @@ impl SendRing {
                 if rest != 0 {
                     let mut packer = Packer::with_head(writer.ring, writer.at, rest);
                     let mut skip = header as usize;
-                    for piece in pieces {
-                        let (first, data) = piece.split_at(piece.len().min(skip));
+                    for slice in slices {
+                        let (first, data) = slice.split_at(slice.len().min(skip));
                         packer.push(data);
                         skip -= first.len();
                     }
@@ -204,7 +204,7 @@ impl SendRing {
             Some(_) => MIN_TSO_HEADER.max(ethernet.min_inline as usize),
             None => ethernet.min_inline as usize,
         };
-        let rest: u64 = frame.rest.iter().map(|piece| u64::from(piece.length)).sum();
+        let rest: u64 = frame.rest.iter().map(|sge| u64::from(sge.length)).sum();
         if header < least || frame.segment == Some(0) || header == 0 && rest == 0 {
             return Err(PostError::InvalidRequest);
         }

@@ -61,7 +61,7 @@ const ETHERNET: Ethernet = Ethernet {
     max_tso: 65536,
 };
 
-const PIECE: Sge = Sge {
+const SGE: Sge = Sge {
     address: 0x1000,
     length: 64,
     key: LocalKey::from_raw(7),
@@ -74,7 +74,7 @@ fn sixteen(start: u8) -> Vec<u8> {
 #[test]
 fn a_frame_by_pieces() {
     let mut ring = queue();
-    let request = SendRequest::send(std::slice::from_ref(&PIECE)).with(SendFlags::IP_CHECKSUM);
+    let request = SendRequest::send(std::slice::from_ref(&SGE)).with(SendFlags::IP_CHECKSUM);
     ring.put_ethernet(&ETHERNET, &request).unwrap();
     let found = bytes(&ring, 48);
     assert_eq!(found[..12], [0, 0, 0, 0x0a, 0, 0, 0x12, 3, 0, 0, 0, 8]);
@@ -108,20 +108,20 @@ fn an_inline_frame_has_its_header_in_the_segment() {
     let short: [&[u8]; 1] = [&data[..17]];
     let result = ring.put_ethernet(&ethernet, &SendRequest::send_inline(&short));
     assert_eq!(result, Err(PostError::InvalidRequest));
-    let pieces = SendRequest::send(std::slice::from_ref(&PIECE));
-    let result = ring.put_ethernet(&ethernet, &pieces);
+    let sges = SendRequest::send(std::slice::from_ref(&SGE));
+    let result = ring.put_ethernet(&ethernet, &sges);
     assert_eq!(result, Err(PostError::UnsupportedOperation));
 }
 
 /// Scatter/gather entries for `data`, cut at `ends`.
-fn pieces_of(data: &[u8], ends: &[usize]) -> Vec<Sge> {
+fn sges_of(data: &[u8], ends: &[usize]) -> Vec<Sge> {
     let starts = std::iter::once(&0).chain(ends);
-    let pieces = starts.zip(ends).map(|(start, end)| Sge {
+    let sges = starts.zip(ends).map(|(start, end)| Sge {
         address: data[*start..*end].as_ptr().expose_provenance() as u64,
         length: u32::try_from(end - start).unwrap(),
         key: LocalKey::from_raw(7),
     });
-    pieces.collect()
+    sges.collect()
 }
 
 #[expect(unsafe_code, reason = "names memory of its own")]
@@ -151,8 +151,8 @@ fn a_packet_has_its_first_bytes_in_the_segment_and_the_rest_in_pieces() {
         (vec![0, 18], vec![]),
     ] {
         let mut ring = queue();
-        let pieces = pieces_of(&data, &ends);
-        put(&mut ring, &ethernet, &SendRequest::send(&pieces)).unwrap();
+        let sges = sges_of(&data, &ends);
+        put(&mut ring, &ethernet, &SendRequest::send(&sges)).unwrap();
         let found = bytes(&ring, 80);
         let units = 3 + u8::try_from(left.len()).unwrap();
         assert_eq!((found[3], found[7]), (0x0a, units), "{ends:?}");
@@ -172,11 +172,11 @@ fn a_packet_has_its_first_bytes_in_the_segment_and_the_rest_in_pieces() {
 #[test]
 fn a_packet_is_an_ordinary_request_where_the_device_wants_nothing() {
     let data = vec![1; 60];
-    let pieces = pieces_of(&data, &[20, 60]);
+    let sges = sges_of(&data, &[20, 60]);
     let mut rings = [queue(), queue()];
-    put(&mut rings[0], &ETHERNET, &SendRequest::send(&pieces)).unwrap();
+    put(&mut rings[0], &ETHERNET, &SendRequest::send(&sges)).unwrap();
     rings[1]
-        .put_ethernet(&ETHERNET, &SendRequest::send(&pieces))
+        .put_ethernet(&ETHERNET, &SendRequest::send(&sges))
         .unwrap();
     assert_eq!(bytes(&rings[0], 64), bytes(&rings[1], 64));
 }
@@ -193,7 +193,7 @@ fn what_a_packet_cannot_be() {
         put(
             &mut ring,
             &ethernet,
-            &SendRequest::send(&pieces_of(&data, ends)),
+            &SendRequest::send(&sges_of(&data, ends)),
         )
     };
     assert_eq!(refused(&[17]), Err(PostError::InvalidRequest));
@@ -218,7 +218,7 @@ fn segmentation() {
         wr_id: 1,
         flags: SendFlags::empty(),
         header: &header,
-        rest: &[PIECE, PIECE],
+        rest: &[SGE, SGE],
         segment: Some(1460),
     };
     ring.put_frame(&ETHERNET, &frame).unwrap();
@@ -242,7 +242,7 @@ fn what_a_frame_cannot_be() {
         wr_id: 1,
         flags: SendFlags::empty(),
         header: &long[..14],
-        rest: &[PIECE],
+        rest: &[SGE],
         segment: Some(1460),
     };
     let mut refused =
@@ -290,7 +290,7 @@ fn what_a_frame_cannot_be() {
     assert!(ring.put_frame(&ETHERNET, &frame).is_ok());
     let longest = Frame {
         header: &long[..82],
-        rest: &[PIECE, PIECE],
+        rest: &[SGE, SGE],
         ..frame
     };
     assert!(ring.put_frame(&ETHERNET, &longest).is_ok());

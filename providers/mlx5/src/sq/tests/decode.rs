@@ -37,7 +37,7 @@ pub(super) struct Decoded {
     pub(super) remote: Option<(u64, u64)>,
     pub(super) operands: Option<(u64, u64)>,
     /// Length, key and address.
-    pub(super) pieces: Vec<(u64, u64, u64)>,
+    pub(super) sges: Vec<(u64, u64, u64)>,
     pub(super) inline: Option<Vec<u8>>,
     /// The bytes after the control segment of a change of a key.
     pub(super) change: Vec<u8>,
@@ -74,9 +74,7 @@ pub(super) fn decode(ring: &[u8], at: usize, route: usize) -> Decoded {
     while bytes.at < end {
         let length = bytes.number(4);
         if length >> 31 == 0 {
-            found
-                .pieces
-                .push((length, bytes.number(4), bytes.number(8)));
+            found.sges.push((length, bytes.number(4), bytes.number(8)));
             continue;
         }
         let length = (length & 0x7fff_ffff) as usize;

@@ -197,7 +197,7 @@ fn has(kind: QpType, operation: u8) -> bool {
 }
 
 /// The result that the decoder must return, or `None` if the request must be refused.
-fn expect(kind: QpType, requested: &Asked, pieces: &[Sge], sizes: &sizes::Send) -> Option<Decoded> {
+fn expect(kind: QpType, requested: &Asked, sges: &[Sge], sizes: &sizes::Send) -> Option<Decoded> {
     let number = requested.operation;
     if !has(kind, number) {
         return None;
@@ -222,13 +222,13 @@ fn expect(kind: QpType, requested: &Asked, pieces: &[Sge], sizes: &sizes::Send) 
     };
     let total: usize = match &requested.inline {
         Some(inline) => inline.iter().map(Vec::len).sum(),
-        None => pieces.iter().map(|piece| piece.length as usize).sum(),
+        None => sges.iter().map(|sge| sge.length as usize).sum(),
     };
     match (&requested.inline, number) {
         (_, 8 | 9) => return (total == 0).then_some(found),
         (Some(_), 5..=7) => return None,
         (None, 6 | 7) => {
-            let fits = pieces.len() == 1 && total == 8 && remote.address.is_multiple_of(8);
+            let fits = sges.len() == 1 && total == 8 && remote.address.is_multiple_of(8);
             if !fits {
                 return None;
             }
@@ -239,16 +239,16 @@ fn expect(kind: QpType, requested: &Asked, pieces: &[Sge], sizes: &sizes::Send) 
             }
             found.inline = (total != 0).then(|| inline.concat());
         }
-        (None, _) if pieces.len() > sizes.usable_sge as usize => return None,
+        (None, _) if sges.len() > sizes.usable_sge as usize => return None,
         _ => {}
     }
     if requested.inline.is_none() {
-        found.pieces = pieces
+        found.sges = sges
             .iter()
-            .filter(|piece| piece.length != 0)
-            .map(|piece| {
-                let key = piece.key.raw();
-                (piece.length.into(), key.into(), piece.address)
+            .filter(|sge| sge.length != 0)
+            .map(|sge| {
+                let key = sge.key.raw();
+                (sge.length.into(), key.into(), sge.address)
             })
             .collect();
     }
@@ -276,7 +276,7 @@ fn play(kind: QpType, script: &[Asked]) {
     let (mut small_fence, mut fence_submitted, mut block_submitted) = (false, false, 0);
     let (mut last, mut last_submitted) = (0, 0);
     for (wr_id, requested) in (1_u64..).zip(script) {
-        let pieces: Vec<Sge> = requested
+        let sges: Vec<Sge> = requested
             .lengths
             .iter()
             .zip(1_u64..)
@@ -294,7 +294,7 @@ fn play(kind: QpType, script: &[Asked]) {
             .collect();
         let payload = match requested.inline {
             Some(_) => Payload::Inline(&slices),
-            None => Payload::Gather(&pieces),
+            None => Payload::Gather(&sges),
         };
         let flags = SendFlags::from_bits_retain(requested.flags);
         let mut request = SendRequest::new(operation(requested, &binding), payload)
@@ -307,7 +307,7 @@ fn play(kind: QpType, script: &[Asked]) {
                 qkey: 0x1111_1111,
             });
         }
-        let expected = expect(kind, requested, &pieces, &queue.sizes);
+        let expected = expect(kind, requested, &sges, &queue.sizes);
         let full = requests - done >= queue.sizes.max_post;
         let result = queue.put(&request);
         match expected {
@@ -398,7 +398,7 @@ proptest! {
 /// Each flag alone, named or not, on the fast path and on the slow path.
 #[test]
 fn no_flag_without_a_name_gets_into_a_ring() {
-    let piece = [Sge {
+    let sge = [Sge {
         address: 0x1000,
         length: 64,
         key: LocalKey::from_raw(7),
@@ -417,12 +417,12 @@ fn no_flag_without_a_name_gets_into_a_ring() {
         qkey: 5,
     };
     for (kind, request) in [
-        (QpType::Rc, SendRequest::send(&piece)),
+        (QpType::Rc, SendRequest::send(&sge)),
         (QpType::Rc, SendRequest::send_inline(&slices)),
-        (QpType::Rc, SendRequest::write(&piece, remote)),
-        (QpType::Rc, SendRequest::read(&piece, remote)),
-        (QpType::Ud, SendRequest::send(&piece).to(to)),
-        (QpType::XrcInitiator, SendRequest::send(&piece)),
+        (QpType::Rc, SendRequest::write(&sge, remote)),
+        (QpType::Rc, SendRequest::read(&sge, remote)),
+        (QpType::Ud, SendRequest::send(&sge).to(to)),
+        (QpType::XrcInitiator, SendRequest::send(&sge)),
     ] {
         let put = |flags| {
             let mut queue = queue(kind, 4, 4);
@@ -474,12 +474,12 @@ fn a_destination_has_24_bits() {
 #[test]
 fn doorbells() {
     let mut queue = queue(QpType::Rc, 16, 4);
-    let piece = [Sge {
+    let sge = [Sge {
         address: 0x1000,
         length: 64,
         key: LocalKey::from_raw(7),
     }];
-    let request = SendRequest::send(&piece);
+    let request = SendRequest::send(&sge);
     queue.put(&request).unwrap();
     queue.ring.submit().unwrap();
     assert_eq!(queue.registers(0x800, 64), queue.bytes()[..64]);
@@ -489,8 +489,8 @@ fn doorbells() {
     assert_eq!(queue.registers(0x900, 8), queue.bytes()[128..136]);
     assert_eq!(queue.registers(0x908, 56), [0; 56]);
     let bytes = [7; 180];
-    let pieces: [&[u8]; 1] = [&bytes];
-    queue.put(&SendRequest::send_inline(&pieces)).unwrap();
+    let sges: [&[u8]; 1] = [&bytes];
+    queue.put(&SendRequest::send_inline(&sges)).unwrap();
     queue.ring.submit().unwrap();
     assert_eq!(queue.registers(0x800, 256), queue.bytes()[192..448]);
     // Nothing was put, so no doorbell is written.
@@ -564,8 +564,8 @@ fn a_message_of_2_gib_does_not_pass_for_inline_data() {
         length: 1 << 31,
         ..half
     };
-    for pieces in [&[whole][..], &[half, half]] {
-        let result = queue.put(&SendRequest::send(pieces));
+    for sges in [&[whole][..], &[half, half]] {
+        let result = queue.put(&SendRequest::send(sges));
         assert!(matches!(result, Err(PostError::MessageTooLong { .. })));
     }
 }

@@ -213,8 +213,8 @@ impl Reposts {
     /// Copies the scatter/gather entries of a request, which follow its link.
     fn copy(&self, from: u32, to: u32) {
         for unit in 1..1 << self.shift {
-            let piece = self.ring.get(from << self.shift | unit);
-            self.ring.put(to << self.shift | unit, piece);
+            let words = self.ring.get(from << self.shift | unit);
+            self.ring.put(to << self.shift | unit, words);
         }
     }
 }

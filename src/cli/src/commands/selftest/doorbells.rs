@@ -132,8 +132,8 @@ impl Lane {
         let mut batch = self.sender.send_batch();
         for number in first..first + count {
             let bytes = number.to_be_bytes();
-            let pieces = [&bytes[..]];
-            let request = SendRequest::send_inline(&pieces).wr_id(number);
+            let slices = [&bytes[..]];
+            let request = SendRequest::send_inline(&slices).wr_id(number);
             let last = number + 1 == first + count;
             batch.push_inline(&if last { request.signaled() } else { request })?;
         }

@@ -79,10 +79,10 @@ fn frame(len: usize, kind: u16, seed: u64) -> Vec<u8> {
 
 /// Sends frames with one doorbell, and waits until the last of them has been sent.
 fn send(qp: &mut QueuePair, cq: &mut CompletionQueue, bytes: &[u8], count: usize) -> Outcome<()> {
-    let pieces = [bytes];
+    let slices = [bytes];
     let mut batch = qp.send_batch();
     for number in 1..=count {
-        let request = SendRequest::send_inline(&pieces);
+        let request = SendRequest::send_inline(&slices);
         let last = number == count;
         batch.push_inline(&if last { request.signaled() } else { request })?;
     }

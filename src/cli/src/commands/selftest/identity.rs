@@ -96,7 +96,7 @@ fn limits(subject: &Subject) -> Outcome {
     let attr = subject.context.device_attr();
     some_of_each([attr.max_qp, attr.max_qp_wr, attr.max_sge, attr.max_cq])?;
     Ok(Found::new(format_args!(
-        "{} queue pairs of {} requests of {} pieces, {} completion queues of {} entries, {} vectors",
+        "{} queue pairs of {} requests of {} scatter/gather entries, {} completion queues of {} entries, {} vectors",
         attr.max_qp,
         attr.max_qp_wr,
         attr.max_sge,

@@ -116,7 +116,7 @@ impl Stage {
                 .max_recv_wr(0)
                 .max_recv_sge(0)
                 .signal_all();
-            builder.build()?;
+            let _prepared = builder.build()?;
         }
         srq.destroy()?;
         Ok(())

@@ -19,12 +19,12 @@ fn receiver(device: &mut Device, memory: &mut [[u8; 64]; 4]) -> (u32, Arc<QueueP
     for (at, buffer) in (0..).zip(memory) {
         queue.posted(at, u64::from(at) + 50);
         let address = buffer.as_mut_ptr().expose_provenance() as u64;
-        let piece = Sge {
+        let sge = Sge {
             address,
             length: 64,
             ..Sge::default()
         };
-        scatter.note(at, &[piece]);
+        scatter.note(at, &[sge]);
     }
     scatter.posted(4);
     (number, pair)

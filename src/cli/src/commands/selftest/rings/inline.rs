@@ -12,7 +12,7 @@ use super::super::check::{Check, Found, Outcome, Trouble, ensure};
 use super::super::pair::{REMOTE, buffer_of, compare, connect, ended, fill, prepare, take};
 use super::super::subject::Subject;
 
-const EXPECTED: &str = "whole and in pieces, as sent";
+const EXPECTED: &str = "whole and in parts, as sent";
 
 /// A device that is too slow for all of them is reported as slow.
 const ENOUGH: Duration = Duration::from_secs(2);
@@ -98,8 +98,8 @@ impl Rig {
     }
 
     /// Posts a request and waits until it is done.
-    fn post(&mut self, operation: Operation<'_>, pieces: &[&[u8]]) -> Outcome<()> {
-        let request = SendRequest::new(operation, Payload::Inline(pieces)).signaled();
+    fn post(&mut self, operation: Operation<'_>, slices: &[&[u8]]) -> Outcome<()> {
+        let request = SendRequest::new(operation, Payload::Inline(slices)).signaled();
         let mut batch = self.sender.send_batch();
         batch.push_inline(&request)?;
         batch.submit()?;
@@ -113,11 +113,11 @@ impl Rig {
     fn sends(&mut self) -> Outcome {
         let [room] = self.pd.buffers::<1>(self.room as usize)?;
         let mut spare = Some(room);
-        self.each(|rig, pieces, len, seed| {
+        self.each(|rig, slices, len, seed| {
             let room: Option<Buffer> = spare.take();
             let room = room.ok_or_else(|| Trouble::failed("a buffer did not come back"))?;
             rig.receiver.recv(room, seed)?;
-            rig.post(Operation::Send, pieces)?;
+            rig.post(Operation::Send, slices)?;
             let receiver = &mut rig.receiver;
             let arrived = take(&mut rig.receive_cq, |done| {
                 receiver
@@ -137,8 +137,8 @@ impl Rig {
 
     fn writes(&mut self) -> Outcome {
         let exposed = self.pd.expose(self.room as usize, REMOTE)?;
-        self.each(|rig, pieces, len, seed| {
-            rig.post(Operation::Write(exposed.remote().start()), pieces)?;
+        self.each(|rig, slices, len, seed| {
+            rig.post(Operation::Write(exposed.remote().start()), slices)?;
             let mut found = vec![0; len];
             ensure(exposed.read(0, &mut found), || {
                 "outside of the memory".into()
@@ -165,14 +165,14 @@ impl Rig {
                 fill(&mut bytes[..len], seed);
                 let (head, tail) = bytes[..len].split_at(cut);
                 // Empty parts at both ends take no room.
-                let pieces: [&[u8]; 4] = [&[], head, tail, &[]];
-                let pieces = if cut == len {
-                    &pieces[1..2]
+                let slices: [&[u8]; 4] = [&[], head, tail, &[]];
+                let slices = if cut == len {
+                    &slices[1..2]
                 } else {
-                    &pieces[..]
+                    &slices[..]
                 };
-                carry(self, pieces, len, seed).map_err(|trouble| {
-                    trouble.with(format_args!("{len} bytes in {} pieces", pieces.len()))
+                carry(self, slices, len, seed).map_err(|trouble| {
+                    trouble.with(format_args!("{len} bytes in {} slices", slices.len()))
                 })?;
             }
         }
