@@ -53,7 +53,7 @@ pub(crate) fn run(args: &Args, session: &Session, out: &mut Output) -> Result<()
     };
     let reports = contexts
         .iter()
-        .map(|context| DeviceReport::of(context, args.port))
+        .map(|context| DeviceReport::of(context, args.port, args.verbose || args.json))
         .collect::<Result<Vec<_>>>()?;
     if args.json {
         return out.json(&Report { devices: reports });

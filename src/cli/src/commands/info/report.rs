@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 use uverbs::attr::PortAttr;
 use uverbs::discover::{netlink, sysfs::Sysfs};
-use uverbs::gid::GidEntry;
+use uverbs::gid::{GidEntry, GidType};
 use uverbs::{Context, ErrorKind};
 
 use super::mlx5::Mlx5Report;
@@ -112,8 +112,10 @@ pub(super) struct Pkey {
 }
 
 impl DeviceReport {
-    /// Queries everything. What only netlink or sysfs knows is left out if they do not answer.
-    pub(super) fn of(context: &Context, only: Option<u8>) -> Result<Self> {
+    /// Queries what is shown. What only netlink or sysfs knows is left out if they do not answer.
+    /// Without `verbose`, partition keys, objects in use and counters are not queried: each takes
+    /// three system calls or more.
+    pub(super) fn of(context: &Context, only: Option<u8>, verbose: bool) -> Result<Self> {
         let info = context.info();
         let attr = context.device_attr();
         let sysfs = Sysfs::new();
@@ -125,10 +127,10 @@ impl DeviceReport {
         };
         let ports = ports
             .into_iter()
-            .map(|port| PortReport::of(context, port, &gids, netlink.as_mut()))
+            .map(|port| PortReport::of(context, port, &gids, netlink.as_mut(), verbose))
             .collect::<Result<Vec<_>>>()?;
         let in_use = match (&mut netlink, info.index) {
-            (Some(client), Some(index)) => client.summary(index).ok(),
+            (Some(client), Some(index)) if verbose => client.summary(index).ok(),
             _ => None,
         };
         Ok(Self {
@@ -166,7 +168,11 @@ impl DeviceReport {
             in_use: in_use
                 .map(|summary| summary.counts.into_iter().collect())
                 .unwrap_or_default(),
-            counters: counters(sysfs.device_counters(&info.name)),
+            counters: if verbose {
+                counters(sysfs.device_counters(&info.name))
+            } else {
+                BTreeMap::new()
+            },
             ports,
         })
     }
@@ -178,16 +184,17 @@ impl PortReport {
         number: u8,
         gids: &[GidEntry],
         netlink: Option<&mut netlink::Client>,
+        verbose: bool,
     ) -> Result<Self> {
         let info = context.info();
         let attr = context.query_port(number)?;
-        let sysfs = Sysfs::new();
         let port = match (netlink, info.index) {
             (Some(client), Some(index)) => client.port(index, number.into()).ok(),
             _ => None,
         };
         let (netdev, netdev_index) =
             port.map_or((None, None), |port| (port.netdev, port.netdev_index));
+        let mut interfaces = Interfaces::of_port(netdev_index, netdev.as_deref());
         let gids = gids
             .iter()
             .filter(|entry| entry.port == u32::from(number))
@@ -196,26 +203,23 @@ impl PortReport {
                 gid: entry.gid.to_string(),
                 ip: entry.gid.to_ip().to_string(),
                 kind: entry.gid_type.to_string(),
-                netdev: sysfs
-                    .gid_netdev(&info.name, number.into(), entry.index)
-                    .ok()
-                    .flatten()
-                    .or_else(|| {
-                        let own = entry.netdev.map(u32::from);
-                        netdev.clone().filter(|_| own == netdev_index)
-                    }),
+                netdev: interfaces.name_of(context, entry),
             })
             .collect();
-        let mut all = counters(sysfs.counters(&info.name, number.into()));
-        all.extend(counters(sysfs.hw_counters(&info.name, number.into())));
-        Ok(Self {
+        let mut port = Self {
             number,
             netdev,
             gids,
-            pkeys: pkeys(context, number, &attr)?,
-            counters: all,
             ..Self::of_attr(&attr)
-        })
+        };
+        if verbose {
+            let sysfs = Sysfs::new();
+            port.pkeys = pkeys(context, number, &attr)?;
+            port.counters = counters(sysfs.counters(&info.name, number.into()));
+            let others = counters(sysfs.hw_counters(&info.name, number.into()));
+            port.counters.extend(others);
+        }
+        Ok(port)
     }
 
     fn of_attr(attr: &PortAttr) -> Self {
@@ -248,6 +252,26 @@ impl PortReport {
             gids: Vec::new(),
             pkeys: Vec::new(),
             counters: BTreeMap::new(),
+        }
+    }
+}
+
+/// The names of network interfaces that GIDs belong to, each asked for once.
+struct Interfaces(BTreeMap<u32, Option<String>>);
+
+impl Interfaces {
+    /// Knows the port's own.
+    fn of_port(index: Option<u32>, name: Option<&str>) -> Self {
+        let own = index.zip(name.map(|name| Some(name.to_owned())));
+        Self(own.into_iter().collect())
+    }
+
+    fn name_of(&mut self, context: &Context, entry: &GidEntry) -> Option<String> {
+        let ask = || context.netdev_name(entry).ok().flatten();
+        match entry.netdev {
+            Some(index) => self.0.entry(index.into()).or_insert_with(ask).clone(),
+            None if entry.gid_type == GidType::Ib => None,
+            None => ask(),
         }
     }
 }
