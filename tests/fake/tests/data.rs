@@ -7,9 +7,10 @@
 )]
 
 use fake_tests::{Bench, Loopback};
+use uverbs::attr::SrqModify;
 use uverbs::owned::{self, Work};
 use uverbs::time::RnrRetry;
-use uverbs::{AccessFlags, Operation, QpType, WcStatus};
+use uverbs::{AccessFlags, ErrorKind, Operation, QpType, WcStatus};
 use uverbs_core::CommandPath;
 use uverbs_fake::Profile;
 
@@ -244,4 +245,33 @@ fn a_datagram_carries_its_header_and_its_sender() {
     assert_eq!(received.bytes().unwrap()[20], 0x45);
     assert_eq!(received.completion.src_qp, number);
     assert_eq!(received.completion.imm, Some(0xdead_beef));
+}
+
+/// On the fake kernel nothing arrives by itself, so all that are posted wait.
+#[test]
+fn a_shared_queue_keeps_room_for_the_receives_that_wait() {
+    let bench = Bench::newest();
+    let context = bench.context().unwrap();
+    let pd = context.alloc_pd().unwrap();
+    let mut srq = owned::SharedReceiveQueue::new(pd.create_srq(15, 1).unwrap());
+    let shrink =
+        |srq: &mut owned::SharedReceiveQueue, max_wr| srq.modify(&SrqModify::new().max_wr(max_wr));
+    for (posted, refused) in [(0, None), (5, Some(4)), (3, Some(7)), (12, Some(19))] {
+        for buffer in pd.buffer_list(posted, 8).unwrap() {
+            srq.recv(buffer, 0).unwrap();
+        }
+        let waiting = u32::try_from(srq.receives_posted()).unwrap();
+        if let Some(refused) = refused {
+            let error = shrink(&mut srq, refused).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::InvalidInput);
+            assert!(
+                error.to_string().contains(&format!("waiting {waiting}")),
+                "{error}"
+            );
+        }
+        shrink(&mut srq, waiting.max(1)).unwrap();
+        shrink(&mut srq, 20).unwrap();
+        assert_eq!(srq.receives_posted(), waiting as usize);
+    }
+    assert_eq!(srq.destroy().unwrap().len(), 20);
 }
