@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use uverbs_core::types::{AccessFlags, AckTimeout, RnrRetry};
+use uverbs_core::types::{AccessFlags, AckTimeout, AtomicCap, RnrRetry};
 use uverbs_core::{Error, Op, Result};
 
 use super::Hub;
@@ -19,6 +19,7 @@ use crate::{ProtectionDomain, QueuePairBuilder, owned};
 /// | [`sends`](Self::sends), [`receives`](Self::receives) | 16 of each connection |
 /// | [`buffer_size`](Self::buffer_size) | 4096 bytes |
 /// | [`buffers`](Self::buffers) | four times what the receives need |
+/// | [`backlog`](Self::backlog) | as many messages as there are receives |
 /// | [`spin`](Self::spin) | 20 µs |
 /// | [`keepalive`](Self::keepalive) | none |
 #[derive(Clone, Debug)]
@@ -27,6 +28,7 @@ pub struct HubBuilder<'a> {
     pd: &'a ProtectionDomain,
     settings: Settings,
     buffers: Option<usize>,
+    backlog: Option<usize>,
     is_shared: bool,
 }
 
@@ -40,6 +42,7 @@ pub(super) struct Settings {
     pub(super) receives: u32,
     pub(super) buffer_size: usize,
     pub(super) buffers: usize,
+    pub(super) backlog: usize,
     pub(super) spin: Duration,
     pub(super) keepalive: Option<Duration>,
     customize: Option<Arc<Customize>>,
@@ -47,7 +50,16 @@ pub(super) struct Settings {
 
 impl Settings {
     /// A builder with the hub's settings, then the user's, then those that the hub depends on.
-    pub(super) fn customize<'a>(&self, builder: QueuePairBuilder<'a>) -> QueuePairBuilder<'a> {
+    pub(super) fn customize<'a>(
+        &self,
+        builder: QueuePairBuilder<'a>,
+        atomics: AtomicCap,
+    ) -> QueuePairBuilder<'a> {
+        // Drivers refuse the flag for devices without them.
+        let atomics = match atomics {
+            AtomicCap::None => AccessFlags::empty(),
+            _ => AccessFlags::REMOTE_ATOMIC,
+        };
         let builder = builder
             // 67 ms: longer than a busy host takes to answer. The peer that does not answer at all
             // is given up after about two seconds.
@@ -56,7 +68,10 @@ impl Settings {
             .rnr_retry(RnrRetry::INFINITE)
             // Keepalives are writes, of no bytes.
             .access(
-                AccessFlags::LOCAL_WRITE | AccessFlags::REMOTE_WRITE | AccessFlags::REMOTE_READ,
+                AccessFlags::LOCAL_WRITE
+                    | AccessFlags::REMOTE_WRITE
+                    | AccessFlags::REMOTE_READ
+                    | atomics,
             );
         let builder = match &self.customize {
             Some(customize) => customize(builder),
@@ -78,11 +93,13 @@ impl<'a> HubBuilder<'a> {
                 receives: 16,
                 buffer_size: 4096,
                 buffers: 0,
+                backlog: 0,
                 spin: Duration::from_micros(20),
                 keepalive: None,
                 customize: None,
             },
             buffers: None,
+            backlog: None,
             is_shared: false,
         }
     }
@@ -119,10 +136,23 @@ impl<'a> HubBuilder<'a> {
         self
     }
 
-    /// All connections receive from one queue: fewer buffers, but a connection whose messages
-    /// nobody takes can use up those of all.
+    /// All connections receive from one queue: fewer buffers, which all connections use. How many
+    /// one of them may hold is its [`backlog`](Self::backlog).
     pub fn shared_receive_queue(mut self) -> Self {
         self.is_shared = true;
+        self
+    }
+
+    /// With a [shared](Self::shared_receive_queue) queue, how many messages of one connection may
+    /// wait to be taken. One more ends it with [`Backlog`](super::ConnectionError::Backlog), so
+    /// that a peer that nobody listens to does not use up the buffers of all. Without a shared
+    /// queue the peer waits instead, and this has no effect.
+    ///
+    /// For connections that wait for their turn, leave room: `backlog` times how many may be
+    /// neglected at a time, plus [`receives`](Self::receives), is the number of
+    /// [`buffers`](Self::buffers).
+    pub fn backlog(mut self, messages: usize) -> Self {
+        self.backlog = Some(messages);
         self
     }
 
@@ -192,6 +222,7 @@ impl<'a> HubBuilder<'a> {
         settings.buffers = self
             .buffers
             .unwrap_or_else(|| receives.saturating_mul(all).saturating_mul(4));
+        settings.backlog = self.backlog.unwrap_or(receives);
         let context = self.pd.context();
         let channel = context.create_completion_channel()?;
         let entries = u32::try_from(entries)
@@ -224,6 +255,7 @@ impl fmt::Debug for Settings {
             .field("receives", &self.receives)
             .field("buffer_size", &self.buffer_size)
             .field("buffers", &self.buffers)
+            .field("backlog", &self.backlog)
             .field("spin", &self.spin)
             .field("keepalive", &self.keepalive)
             .finish_non_exhaustive()

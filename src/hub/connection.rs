@@ -7,7 +7,7 @@ use uverbs_core::{PostError, Result};
 
 use super::error::ConnectionError;
 use super::pool::PooledBuffer;
-use super::request::{Receive, Request};
+use super::request::{Atomic, Receive, Request};
 use super::shared::{Place, Shared};
 use super::state::Conn;
 use crate::owned::{self, Work};
@@ -97,9 +97,49 @@ impl Connection {
         self.request(Work::write(remote), buffer, len)
     }
 
+    /// The same, and then completes a receive of the peer, whose message has no bytes and this
+    /// immediate value.
+    pub fn write_imm(
+        &self,
+        buffer: PooledBuffer,
+        len: usize,
+        remote: impl Into<Remote>,
+        imm: u32,
+    ) -> Request<'_> {
+        self.request(Work::write_imm(remote, imm), buffer, len)
+    }
+
     /// Reads `len` bytes of the peer's memory into `buffer`.
     pub fn read(&self, buffer: PooledBuffer, len: usize, remote: impl Into<Remote>) -> Request<'_> {
         self.request(Work::read(remote), buffer, len)
+    }
+
+    /// Replaces 8 aligned bytes of the peer's if they equal `compare`; the old value comes back,
+    /// in a buffer of 8 bytes or more that is used for it.
+    ///
+    /// The queue pairs of hubs allow it on devices that have atomics; the memory has to be exposed
+    /// for them, too.
+    pub fn compare_swap(
+        &self,
+        buffer: PooledBuffer,
+        remote: impl Into<Remote>,
+        compare: u64,
+        swap: u64,
+    ) -> Atomic<'_> {
+        let work = Work::compare_swap(remote, compare, swap);
+        Atomic(self.request(work, buffer, size_of::<u64>()))
+    }
+
+    /// Adds to 8 aligned bytes of the peer's, modulo 2^64; the old value comes back, as that of
+    /// [`compare_swap`](Self::compare_swap).
+    pub fn fetch_add(
+        &self,
+        buffer: PooledBuffer,
+        remote: impl Into<Remote>,
+        add: u64,
+    ) -> Atomic<'_> {
+        let work = Work::fetch_add(remote, add);
+        Atomic(self.request(work, buffer, size_of::<u64>()))
     }
 
     /// Waits for the next message.

@@ -15,6 +15,9 @@ pub enum ConnectionError {
     Disconnected(WcStatus),
     /// The connection or its hub was closed on this side.
     Closed,
+    /// More messages waited to be taken than the hub's [backlog](super::HubBuilder::backlog).
+    /// Those that arrived before can still be received; connect anew.
+    Backlog,
     /// The hub can no longer be driven, for example because the device was removed.
     Failed(ErrorKind),
     /// The time of a [`wait`](super::Request::wait) is up. What was posted goes on.
@@ -28,6 +31,7 @@ impl fmt::Display for ConnectionError {
         match self {
             Self::Disconnected(status) => write!(f, "the connection is lost: {status}"),
             Self::Closed => f.write_str("the connection was closed"),
+            Self::Backlog => f.write_str("too many messages of the connection were not taken"),
             Self::Failed(kind) => write!(f, "the hub cannot be driven any more: {kind}"),
             Self::TimedOut => f.write_str("the time is up"),
             Self::Refused(error) => write!(f, "not posted: {error}"),

@@ -35,6 +35,12 @@ enum Phase {
     Over,
 }
 
+/// An atomic operation of a [`Connection`]: a future of the old value, and of the buffer that it
+/// was written to. In all else as a [`Request`].
+#[derive(Debug)]
+#[must_use = "it may not be posted yet, and its result is lost"]
+pub struct Atomic<'c>(pub(super) Request<'c>);
+
 /// Waits for the next message of a [`Connection`]. Dropping it loses no message.
 #[derive(Debug)]
 #[must_use = "nothing is received before it is awaited"]
@@ -158,6 +164,32 @@ impl Drop for Request<'_> {
         if let Phase::Waiting(work) = std::mem::replace(&mut self.phase, Phase::Over) {
             conn.pool.put_memory(work.take_memory());
         }
+    }
+}
+
+impl Atomic<'_> {
+    /// Blocks until it has ended, for at most `timeout`; returns the old value, and the buffer.
+    ///
+    /// # Errors
+    /// As [`Request::wait`].
+    pub fn wait(self, timeout: Duration) -> Result<(u64, PooledBuffer), ConnectionError> {
+        self.0.wait(timeout).map(old_value)
+    }
+}
+
+/// Devices write it in the byte order of this machine.
+fn old_value(buffer: PooledBuffer) -> (u64, PooledBuffer) {
+    let old = buffer.first_chunk().copied().unwrap_or_default();
+    (u64::from_ne_bytes(old), buffer)
+}
+
+impl Future for Atomic<'_> {
+    type Output = Result<(u64, PooledBuffer), ConnectionError>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        Pin::new(&mut self.0)
+            .poll(cx)
+            .map(|ended| ended.map(old_value))
     }
 }
 

@@ -160,9 +160,11 @@ impl Shared {
 
     fn build(&self, cq: &CompletionQueue) -> Result<PreparedQueuePair> {
         let plain = self.pd.queue_pair(QpType::Rc, cq, cq);
+        let atomics = self.pd.context().device_attr().atomic_cap;
+        let builder = self.settings.customize(plain, atomics);
         match self.srq.as_ref().map(lock_srq) {
-            Some(srq) => self.settings.customize(plain).srq(srq.queue()).build(),
-            None => self.settings.customize(plain).build(),
+            Some(srq) => builder.srq(srq.queue()).build(),
+            None => builder.build(),
         }
     }
 
@@ -173,7 +175,7 @@ impl Shared {
         } else {
             self.settings.receives
         };
-        let conn = Arc::new(Conn::new(number, &self.pool, self.settings.sends, receives));
+        let conn = Arc::new(Conn::new(number, &self.pool, &self.settings, receives));
         let mut table = self.table_mut();
         // Under the lock that closing takes afterwards, so that none is left out.
         self.check_open(Op::Handshake)?;

@@ -5,8 +5,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Waker;
 
 use uverbs_core::PostError;
-use uverbs_core::types::{Remote, RemoteKey, WcOpcode, WcStatus};
+use uverbs_core::types::{QpAttr, QpState, Remote, RemoteKey, WcOpcode, WcStatus};
 
+use super::builder::Settings;
 use super::error::ConnectionError;
 use super::message::Message;
 use super::pool::{Pool, PooledBuffer};
@@ -25,6 +26,8 @@ pub(super) struct Conn {
     pub(super) pool: Arc<Pool>,
     /// How many requests may be under way; one more fits, for a keepalive.
     sends: usize,
+    /// How many messages from the shared receive queue may wait to be taken.
+    backlog: usize,
     state: Mutex<State>,
 }
 
@@ -75,11 +78,12 @@ pub(super) enum Posting {
 }
 
 impl Conn {
-    pub(super) fn new(number: u32, pool: &Arc<Pool>, sends: u32, receives: u32) -> Self {
+    pub(super) fn new(number: u32, pool: &Arc<Pool>, settings: &Settings, receives: u32) -> Self {
         Self {
             number,
             pool: Arc::clone(pool),
-            sends: sends as usize,
+            sends: settings.sends as usize,
+            backlog: settings.backlog,
             state: Mutex::new(State {
                 short: receives,
                 heard: true,
@@ -127,6 +131,13 @@ impl Conn {
     pub(super) fn complete_shared(&self, finished: Finished, wake: &mut Vec<Waker>) {
         let mut state = self.lock();
         state.heard = true;
+        if state.inbox.len() >= self.backlog && state.over.is_none() {
+            state.lost(ConnectionError::Backlog, wake);
+            // Whatever else arrives is not kept, even if the kernel refuses this.
+            if let Some(qp) = &mut state.qp {
+                let _ = qp.modify(&QpAttr::to(QpState::Error));
+            }
+        }
         state.received(finished, true, &self.pool, wake);
     }
 
@@ -258,10 +269,11 @@ impl State {
         let Memory::Buffer(buffer, _) = memory else {
             return;
         };
-        // Nobody will take messages of a connection that was closed here.
+        // Nobody will take messages of a connection that was closed here, or more of one that has
+        // too many.
         let closed = matches!(
             self.over,
-            Some(ConnectionError::Closed | ConnectionError::Failed(_))
+            Some(ConnectionError::Closed | ConnectionError::Failed(_) | ConnectionError::Backlog)
         );
         if closed || !status.is_success() {
             pool.put(buffer);

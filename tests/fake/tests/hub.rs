@@ -104,6 +104,77 @@ fn exposed_memory_is_written_and_read() {
 }
 
 #[test]
+fn atomics_bring_the_old_value_and_immediates_their_number() {
+    let context = Bench::newest().context().unwrap();
+    let pd = context.alloc_pd().unwrap();
+    let (a, b) = (hub(&pd, |hub| hub), hub(&pd, |hub| hub));
+    let (here, there) = connect(&a, &b);
+    let access = AccessFlags::REMOTE_WRITE | AccessFlags::REMOTE_ATOMIC;
+    let memory = pd.expose(64, access).unwrap();
+    assert!(memory.store(8, 40));
+    let word = memory.remote_at(8..16).unwrap();
+    let buffer = a.buffer().unwrap();
+    let (old, buffer) = here.fetch_add(buffer, word, 2).wait(PATIENCE).unwrap();
+    assert_eq!((old, memory.load(8)), (40, Some(42)));
+    for (compare, found) in [(41, 42), (42, 7)] {
+        let buffer = a.buffer().unwrap();
+        let swap = here.compare_swap(buffer, word, compare, 7);
+        let (old, _buffer) = swap.wait(PATIENCE).unwrap();
+        assert_eq!((old, memory.load(8)), (42, Some(found)));
+    }
+    let sent = here.write_imm(buffer, 0, memory.remote(), 77);
+    drop(sent.wait(PATIENCE).unwrap());
+    let message = there.recv().wait(PATIENCE).unwrap();
+    assert_eq!((message.len(), message.imm()), (0, Some(77)));
+    drop((message, here, there));
+    is_clean(&a);
+    is_clean(&b);
+}
+
+/// One connection floods a hub that nobody takes its messages from; another goes on.
+#[test]
+fn a_connection_that_is_not_listened_to_uses_up_its_backlog_alone() {
+    let context = Bench::newest().context().unwrap();
+    let pd = context.alloc_pd().unwrap();
+    let clients = hub(&pd, |hub| hub.buffers(64));
+    let server = hub(&pd, |hub| {
+        hub.shared_receive_queue()
+            .receives(4)
+            .backlog(3)
+            .buffers(12)
+    });
+    let (loud, ignored) = connect(&clients, &server);
+    let (quiet, heard) = connect(&clients, &server);
+    let mut sent = 0;
+    let lost = loop {
+        match send(&clients, &loud, &[sent]) {
+            Ok(()) => sent += 1,
+            Err(error) => break error,
+        }
+        while server.turn().unwrap() > 0 {}
+        assert!(sent < 20, "it floods");
+    };
+    assert!(matches!(lost, ConnectionError::Disconnected(_)), "{lost}");
+    assert_eq!(ignored.over(), Some(ConnectionError::Backlog));
+    for number in 0..40 {
+        send(&clients, &quiet, &[number]).unwrap();
+        assert_eq!(heard.recv().wait(PATIENCE).unwrap()[..], [number]);
+    }
+    // What came before is still there.
+    for number in 0..3 {
+        assert_eq!(ignored.recv().wait(PATIENCE).unwrap()[..], [number]);
+    }
+    assert_eq!(
+        ignored.recv().wait(PATIENCE).unwrap_err(),
+        ConnectionError::Backlog
+    );
+    drop((loud, ignored, quiet, heard));
+    is_clean(&clients);
+    assert_eq!(server.counts().connections, 0);
+    assert!(server.counts().buffers <= 12);
+}
+
+#[test]
 fn a_full_send_queue_makes_requests_wait_and_nothing_is_lost() {
     let bench = Bench::newest();
     let context = bench.context().unwrap();
