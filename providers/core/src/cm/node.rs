@@ -9,7 +9,7 @@ use uverbs_uapi::rdma_user_cm::RDMA_USER_CM_ABI_VERSION;
 use super::CmFile;
 use crate::discover::netlink::{Client, NetlinkTransport};
 use crate::discover::sysfs::Sysfs;
-use crate::discover::{CharDevice, Options, Source};
+use crate::discover::{CharDevice, Options, Source, available};
 use crate::error::{Errno, Error, ErrorKind, Op, Result};
 use crate::sys::open::{node_path, open_node};
 use crate::sys::{CM, Kernel, Linux, check_cm_device};
@@ -76,22 +76,13 @@ fn open_with(kernel: Arc<dyn Kernel>, node: &Node, options: &Options) -> Result<
     Ok(unsafe { CmFile::new(kernel, fd) })
 }
 
-fn is_exhausted(error: &Error) -> bool {
-    matches!(
-        error.errno(),
-        Some(Errno::MFILE | Errno::NFILE | Errno::NOMEM)
-    )
-}
-
 pub(super) fn find_with<T: NetlinkTransport>(
     netlink: Option<Result<Client<T>>>,
     options: &Options,
 ) -> Result<Node> {
     let client = match netlink {
-        Some(Err(error)) if is_exhausted(&error) => {
-            return Err(error.with_op(Op::OpenConnectionManager));
-        }
-        client => client.and_then(Result::ok),
+        Some(connected) => available(Op::OpenConnectionManager, connected)?,
+        None => None,
     };
     if let Some(mut client) = client
         && let Ok(device) = client.connection_manager()

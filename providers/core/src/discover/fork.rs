@@ -50,7 +50,7 @@ pub fn copy_on_fork() -> Result<bool> {
 
 /// Whether netlink is unavailable: the kernel has no RDMA netlink, or this process has no access to
 /// it (a sandbox).
-fn is_unavailable(error: &Error) -> bool {
+pub(super) fn is_unavailable(error: &Error) -> bool {
     matches!(
         error.kind(),
         ErrorKind::Unsupported | ErrorKind::PermissionDenied

@@ -21,13 +21,18 @@ pub fn list(options: &Options) -> Result<Vec<DeviceInfo>> {
     list_with(connect(Op::ListDevices, options)?, options)
 }
 
-/// A netlink client, if netlink is available. Running out of descriptors is an error: the process
-/// could not read sysfs either.
+/// A netlink client, if netlink is [available].
 fn connect(op: Op, options: &Options) -> Result<Option<Client>> {
     if !options.netlink {
         return Ok(None);
     }
-    match Client::connect() {
+    available(op, Client::connect())
+}
+
+/// The client, or none if netlink is refused: there are other sources. No room for a socket is an
+/// error, because there is none for other files either.
+pub(crate) fn available<C>(op: Op, connected: Result<C>) -> Result<Option<C>> {
+    match connected {
         Ok(client) => Ok(Some(client)),
         Err(error) => match error.errno() {
             Some(errno @ Errno::MFILE) => {

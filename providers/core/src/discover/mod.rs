@@ -27,6 +27,7 @@ mod via_sysfs;
 pub use device::{Access, DeviceInfo, Options, Source};
 pub use driver::DriverMatch;
 pub use fork::{ForkGuard, copy_on_fork};
+pub(crate) use list::available;
 pub use list::{find, identify, list};
 pub use opening::{Opened, Target, open, open_device};
 

@@ -201,6 +201,8 @@ fn without_room_for_a_socket_there_is_an_error_and_without_netlink_another_way()
                 let found = found.then_some(errno);
                 assert_eq!((error.op(), found), (Op::OpenConnectionManager, None));
                 assert_eq!(error.errno(), Some(errno));
+                let hint = error.known_hint().unwrap_or_default();
+                assert_eq!(hint.contains("ulimit"), errno == Errno::MFILE);
             }
         }
     }

@@ -13,6 +13,7 @@ mod pending;
 mod posting;
 mod removal;
 mod replies;
+mod requests;
 #[cfg(not(miri))]
 mod unanswered;
 

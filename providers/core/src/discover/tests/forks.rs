@@ -7,8 +7,8 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 
 use crate::discover::ForkGuard;
-use crate::discover::fork::{ForkAdvice, LinuxForkAdvice, Registration};
-use crate::error::{Errno, ErrorKind};
+use crate::discover::fork::{ForkAdvice, LinuxForkAdvice, Registration, is_unavailable};
+use crate::error::{Errno, Error, ErrorKind, Op};
 
 const PAGE: usize = 4096;
 
@@ -265,6 +265,23 @@ fn is_left_out(address: usize) -> bool {
         }
     }
     panic!("no mapping at {address:#x}");
+}
+
+#[test]
+fn a_kernel_that_cannot_be_asked_is_told_from_a_failure_to_ask() {
+    for (errno, unavailable) in [
+        (Errno::PROTONOSUPPORT, true),
+        (Errno::AFNOSUPPORT, true),
+        (Errno::OPNOTSUPP, true),
+        (Errno::ACCESS, true),
+        (Errno::PERM, true),
+        (Errno::MFILE, false),
+        (Errno::NOMEM, false),
+        (Errno::INVAL, false),
+    ] {
+        let error = Error::os(Op::ListDevices, errno);
+        assert_eq!(is_unavailable(&error), unavailable, "{errno}");
+    }
 }
 
 #[test]
