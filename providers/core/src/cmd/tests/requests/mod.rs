@@ -31,7 +31,7 @@ fn asked<T, Q: FromBytes>(
 
 /// So that the struct of a command is known by what it is compared with.
 #[track_caller]
-fn same<T: PartialEq + Debug>(sent: T, expected: T) {
+fn same<T: PartialEq + Debug>(sent: &T, expected: &T) {
     assert_eq!(sent, expected);
 }
 

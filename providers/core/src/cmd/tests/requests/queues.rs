@@ -31,7 +31,7 @@ fn completion_queues() {
         comp_channel: -1,
         ..ib_uverbs_create_cq::default()
     };
-    same(sent, expected);
+    same(&sent, &expected);
 
     let flags = crate::types::CqCreateFlags::TIMESTAMP_COMPLETION;
     let request = cq::Create { flags, ..request };
@@ -49,7 +49,7 @@ fn completion_queues() {
         flags: flags.bits(),
         ..ib_uverbs_ex_create_cq::default()
     };
-    same(sent, expected);
+    same(&sent, &expected);
 
     let reply = ib_uverbs_resize_cq_resp {
         cqe: 77,
@@ -62,7 +62,7 @@ fn completion_queues() {
         cq_handle: 5,
         cqe: 64,
     };
-    same(sent, expected);
+    same(&sent, &expected);
 
     let ((), sent) = asked("x57", &NOTHING, |file| cq::modify(file, 5, 6, 7));
     let expected = ib_uverbs_ex_modify_cq {
@@ -74,7 +74,7 @@ fn completion_queues() {
         },
         reserved: 0,
     };
-    same(sent, expected);
+    same(&sent, &expected);
 }
 
 #[test]
@@ -106,7 +106,7 @@ fn shared_receive_queues() {
         srq_limit: 24,
         ..ib_uverbs_create_srq::default()
     };
-    same(sent, expected);
+    same(&sent, &expected);
 
     let plain = ib_uverbs_create_xsrq {
         user_handle: 25,
@@ -125,7 +125,7 @@ fn shared_receive_queues() {
         cq_handle: 27,
         ..plain
     };
-    same(sent, expected);
+    same(&sent, &expected);
     let tags = request(srq::Kind::TagMatching {
         cq: 28,
         max_num_tags: 29,
@@ -137,7 +137,7 @@ fn shared_receive_queues() {
         max_num_tags: 29,
         ..plain
     };
-    same(sent, expected);
+    same(&sent, &expected);
 
     for (change, mask, max_wr, limit) in [
         (SrqModify::new().max_wr(41), 1, 41, 0),
@@ -153,7 +153,7 @@ fn shared_receive_queues() {
             max_wr,
             srq_limit: limit,
         };
-        same(sent, expected);
+        same(&sent, &expected);
     }
     let reply = ib_uverbs_query_srq_resp {
         max_wr: 51,
@@ -167,7 +167,7 @@ fn shared_receive_queues() {
         srq_handle: 5,
         ..ib_uverbs_query_srq::default()
     };
-    same(sent, expected);
+    same(&sent, &expected);
 }
 
 #[test]
@@ -203,7 +203,7 @@ fn work_queues_and_their_tables() {
         create_flags: 2,
         reserved: 0,
     };
-    same(sent, expected);
+    same(&sent, &expected);
 
     for (state, current, raw) in [
         (wq::State::Reset, wq::State::Ready, (0, 1)),

@@ -33,7 +33,7 @@ fn memory() {
         pd_handle: 21,
         access_flags: 3,
     };
-    same(sent, expected);
+    same(&sent, &expected);
 
     let all = ReregFlags::all();
     let request = mr::Reregister {
@@ -60,7 +60,7 @@ fn memory() {
         pd_handle: 23,
         access_flags: 3,
     };
-    same(sent, expected);
+    same(&sent, &expected);
 
     for (kind, raw) in [(MwType::Type1, 1), (MwType::Type2, 2)] {
         let reply = ib_uverbs_alloc_mw_resp {
@@ -74,7 +74,7 @@ fn memory() {
             mw_type: raw,
             ..ib_uverbs_alloc_mw::default()
         };
-        same(sent, expected);
+        same(&sent, &expected);
     }
 }
 
@@ -112,7 +112,7 @@ fn addresses_groups_domains_and_rules() {
         },
         ..ib_uverbs_create_ah::default()
     };
-    same(sent, expected);
+    same(&sent, &expected);
 
     let group = Gid::from_bytes([0xff; 16]);
     let ((), sent) = asked("30", &NOTHING, |file| {
@@ -124,7 +124,7 @@ fn addresses_groups_domains_and_rules() {
         mlid: 0xc123,
         reserved: 0,
     };
-    same(sent, expected);
+    same(&sent, &expected);
     let ((), sent) = asked("31", &NOTHING, |file| {
         mcast::detach(file, 5, &group, 0xc123)
     });
