@@ -46,7 +46,7 @@ const SHARING: [(&str, &[&str], &str); 2] = [
 const CASES: &str = "6";
 
 /// Tests that need something the interpreter lacks, by part of their names, and what that is.
-const LACKING: [(&str, &str); 13] = [
+const LACKING: [(&str, &str); 14] = [
     (TIMED, "times that do not include interpreting the program"),
     ("discover::tests::sources::", "stat(2) of device nodes"),
     (
@@ -62,6 +62,10 @@ const LACKING: [(&str, &str); 13] = [
         "fstat(2) of device nodes",
     ),
     ("sys::open::tests::", "fstat(2) of device nodes"),
+    (
+        "sys::cm::tests::a_command_that_is_taken_in_part_is_an_error",
+        "pipes whose size can be set",
+    ),
     (
         "sys::random::tests::the_seed_is_the_programs",
         "an auxiliary vector",
