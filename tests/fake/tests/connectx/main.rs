@@ -9,6 +9,7 @@
 )]
 
 mod bench;
+mod datagrams;
 mod failures;
 
 use bench::{Bench, Shape};

@@ -245,6 +245,26 @@ mod tests {
     }
 
     #[test]
+    fn attributes_that_are_structs_have_fields() {
+        for (full, first) in [
+            ("UVERBS_ATTR_CREATE_QP_CAP", "max_send_wr"),
+            ("UVERBS_ATTR_CREATE_QP_RESP_CAP", "max_send_wr"),
+            ("UVERBS_ATTR_QUERY_PORT_RESP", "port_cap_flags"),
+            ("UVERBS_ATTR_QUERY_GID_ENTRY_RESP_ENTRY", "gid"),
+            ("UVERBS_ATTR_DESTROY_CQ_RESP", "comp_events_reported"),
+        ] {
+            let name = Name::new(Some(full), 1);
+            let Some(Value::Fields(fields)) = of_attribute(&name, &[7; 64], Direction::Out) else {
+                panic!("{full} has no fields");
+            };
+            let found = fields.iter().any(|field| field.name.to_string() == first);
+            assert!(found, "{full}: {fields:?}");
+        }
+        let other = Name::new(Some("UVERBS_ATTR_CREATE_QP_TYPE"), 9);
+        assert_eq!(of_attribute(&other, &[7; 64], Direction::In), None);
+    }
+
+    #[test]
     fn every_command_of_the_connection_manager_has_a_layout() {
         for number in 0..32 {
             let Some(full) = uverbs_uapi::names::cm_command(number) else {

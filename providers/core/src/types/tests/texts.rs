@@ -7,7 +7,7 @@ use std::time::Duration;
 use crate::types::{
     AckTimeout, AsyncEventType, AtomicCap, Gid, Guid, LinkLayer, LinkSpeed, LinkWidth, NodeType,
     Operation, OutOfRange, Payload, PhysicalState, PortState, QpType, Remote, RemoteKey,
-    RetryCount, RnrTimer, SendRequest, Sge, SigMode, TransportType, WcStatus,
+    RemoteMemory, RetryCount, RnrTimer, SendRequest, Sge, SigMode, TransportType, WcStatus,
 };
 
 /// Each known value has its own text, an unknown one the library's text for it.
@@ -145,4 +145,36 @@ fn requests_are_what_their_names_say() {
     let request = SendRequest::send_inline(&bytes);
     assert!(matches!(request.operation, Operation::Send));
     assert!(matches!(request.payload, Payload::Inline(parts) if parts.concat() == b"abc"));
+}
+
+#[test]
+fn addresses_of_a_peers_memory_end_with_it() {
+    let memory = RemoteMemory {
+        address: 0x1000,
+        length: 64,
+        key: RemoteKey::from_raw(7),
+    };
+    for offset in [0, 1, 63, 64] {
+        let at = memory.at(offset).unwrap();
+        assert_eq!((at.address, at.key), (0x1000 + offset, memory.key));
+    }
+    for offset in [65, u64::MAX] {
+        assert!(memory.at(offset).is_err(), "{offset}");
+    }
+    for (range, fits) in [
+        (0..64, true),
+        (64..64, true),
+        (5..9, true),
+        (0..65, false),
+        (65..65, false),
+        #[expect(clippy::reversed_empty_ranges, reason = "is refused")]
+        (9..5, false),
+    ] {
+        let part = memory.part(range.clone());
+        assert_eq!(part.is_ok(), fits, "{range:?}");
+        if let Ok(part) = part {
+            let (from, length) = (range.start, range.end - range.start);
+            assert_eq!((part.address, part.length), (0x1000 + from, length));
+        }
+    }
 }

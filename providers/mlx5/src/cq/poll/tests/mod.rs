@@ -568,3 +568,28 @@ fn checksums_are_told_only_of_queues_that_have_them_checked() {
         }
     }
 }
+
+/// `enum mlx5_err_cqe_syndrome` and `mlx5_handle_error_cqe`.
+#[test]
+fn every_syndrome_has_its_status() {
+    let known = [
+        (0x01, WcStatus::LocalLength),
+        (0x02, WcStatus::LocalQpOperation),
+        (0x04, WcStatus::LocalProtection),
+        (0x05, WcStatus::Flushed),
+        (0x06, WcStatus::MwBind),
+        (0x10, WcStatus::BadResponse),
+        (0x11, WcStatus::LocalAccess),
+        (0x12, WcStatus::RemoteInvalidRequest),
+        (0x13, WcStatus::RemoteAccess),
+        (0x14, WcStatus::RemoteOperation),
+        (0x15, WcStatus::RetryExceeded),
+        (0x16, WcStatus::RnrRetryExceeded),
+        (0x22, WcStatus::RemoteAborted),
+    ];
+    for syndrome in 0..=u8::MAX {
+        let expected = known.iter().find(|(number, _)| *number == syndrome);
+        let expected = expected.map_or(WcStatus::General, |(_, status)| *status);
+        assert_eq!(crate::cqe::status(syndrome), expected, "{syndrome:#x}");
+    }
+}
