@@ -86,3 +86,26 @@ pub(super) fn numbers(reply: &mlx5_ib_create_qp_resp) -> RawNumbers {
         sqn: known(MLX5_IB_CREATE_QP_RESP_MASK_SQN, reply.sqn),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_numbers_that_the_reply_names_are_there() {
+        for mask in 0..16_u32 {
+            let named = |bit: u32, number: u32| if mask & bit == 0 { 0 } else { number };
+            let reply = mlx5_ib_create_qp_resp {
+                comp_mask: mask,
+                tirn: 11,
+                tisn: 12,
+                rqn: 13,
+                sqn: 14,
+                ..mlx5_ib_create_qp_resp::default()
+            };
+            let found = numbers(&reply);
+            assert_eq!((found.tirn, found.tisn), (named(1, 11), named(2, 12)));
+            assert_eq!((found.rqn, found.sqn), (named(4, 13), named(8, 14)));
+        }
+    }
+}
