@@ -145,7 +145,7 @@ fn failed(fields: &mut Fields, words: Words<'_>, kind: u32) {
 }
 
 /// `MLX5_CQE_SYNDROME_*`, without the final `ERR`.
-const fn syndrome(raw: u64) -> Option<&'static str> {
+pub(super) const fn syndrome(raw: u64) -> Option<&'static str> {
     Some(match raw {
         0x01 => "LOCAL_LENGTH",
         0x02 => "LOCAL_QP_OP",

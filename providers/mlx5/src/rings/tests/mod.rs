@@ -357,3 +357,31 @@ fn every_transport_has_its_route() {
         assert_eq!(Route::of(kind), route, "{kind}");
     }
 }
+
+/// The names are those of the header, the numbers those by which statuses are known.
+#[test]
+fn every_syndrome_with_a_status_has_a_name() {
+    use uverbs_core::types::WcStatus;
+    let known = [
+        (0x01, "LOCAL_LENGTH"),
+        (0x02, "LOCAL_QP_OP"),
+        (0x04, "LOCAL_PROT"),
+        (0x05, "WR_FLUSH"),
+        (0x06, "MW_BIND"),
+        (0x10, "BAD_RESP"),
+        (0x11, "LOCAL_ACCESS"),
+        (0x12, "REMOTE_INVAL_REQ"),
+        (0x13, "REMOTE_ACCESS"),
+        (0x14, "REMOTE_OP"),
+        (0x15, "TRANSPORT_RETRY_EXC"),
+        (0x16, "RNR_RETRY_EXC"),
+        (0x22, "REMOTE_ABORTED"),
+    ];
+    for raw in 0..=u8::MAX {
+        let name = known.iter().find(|(number, _)| *number == raw);
+        let name = name.map(|(_, name)| *name);
+        assert_eq!(completion::syndrome(raw.into()), name, "{raw:#x}");
+        let has_status = crate::cqe::status(raw) != WcStatus::General;
+        assert_eq!(has_status, name.is_some(), "{raw:#x}");
+    }
+}
