@@ -3,7 +3,8 @@
 //! A [`Hub`] owns a completion queue, the queue pairs (RC) of up to thousands of connections, and
 //! registered buffers for all of them. [`Hub::prepare`] makes a queue pair, [`Prepared::connect`]
 //! makes it a [`Connection`]; both at any time and from any thread. A connection sends, receives,
-//! reads, writes and does atomic operations; each of these is a future, and has a `wait` that blocks with a time limit.
+//! reads, writes and does atomic operations; each of these is a future, and has a `wait` that
+//! blocks with a time limit.
 //!
 //! ```no_run
 //! use std::time::Duration;
@@ -54,9 +55,9 @@
 //! A connection has at most [`sends`](HubBuilder::sends) requests under way; others wait. Receives
 //! are posted again only when their messages are taken, so a connection that nobody reads from
 //! makes its own peer wait, and no other. With a shared receive queue such a connection ends when
-//! it has a [`backlog`](HubBuilder::backlog), and the others go on. The completion queue has room for everything that may be
-//! under way: it cannot overflow. The driver takes at most 64 completions before it wakes whom they
-//! concern and lets others have the completion queue.
+//! it has a [`backlog`](HubBuilder::backlog), and the others go on. The completion queue has room
+//! for everything that may be under way: it cannot overflow. The driver takes at most 64
+//! completions before it wakes whom they concern and lets others have the completion queue.
 //!
 //! # When a peer dies
 //!
