@@ -82,7 +82,7 @@ fn case() -> impl Strategy<Value = Case> {
     (transport, 1_u32..40, 1_u32..6, inline, receive).prop_flat_map(
         |(transport, max_send_wr, max_send_sge, max_inline, receive)| {
             let (max_recv_wr, max_recv_sge, shared) = receive;
-            // This library refuses a shared queue for UC, which `ibv_create_qp` does not promise either.
+            // This library refuses a shared queue for UC, which `ibv_create_qp` does not promise.
             let shared = match transport {
                 Transport::Rc | Transport::Ud => shared,
                 Transport::Uc => false,
