@@ -95,22 +95,22 @@ fn play(device: &str, clients: usize, each: usize) -> Result<(), Failure> {
     let mut processes = (0..clients)
         .map(|number| start(device, rounds(number), each, address))
         .collect::<Result<Vec<_>, _>>()?;
-    until("all have set a value", || {
+    let limit = PATIENCE + Duration::from_millis(400) * u32::try_from(clients * each)?;
+    until("all set a value", limit, || {
         lock(&store).len() == clients * each
     })?;
     for process in processes.iter_mut().take(killed) {
         process.kill()?; // SIGKILL
         process.wait()?;
     }
-    let mut finished = 0;
     for process in processes.iter_mut().skip(killed) {
         if !process.wait()?.success() {
             return Err("a client did not get its answers".into());
         }
-        finished += 1;
     }
-    until("all connections are gone", || hub.counts().connections == 0)?;
-    until("all buffers are back", || {
+    let finished = clients - killed;
+    until("all are gone", limit, || hub.counts().connections == 0)?;
+    until("all buffers are back", limit, || {
         let counts = hub.counts();
         counts.buffers == counts.free_buffers
     })?;
@@ -125,10 +125,10 @@ fn start(device: &str, rounds: usize, each: usize, to: SocketAddr) -> std::io::R
         .spawn()
 }
 
-fn until(what: &str, mut is_so: impl FnMut() -> bool) -> Result<(), Failure> {
+fn until(what: &str, limit: Duration, mut is_so: impl FnMut() -> bool) -> Result<(), Failure> {
     let since = Instant::now();
     while !is_so() {
-        if since.elapsed() > 2 * PATIENCE {
+        if since.elapsed() > limit {
             return Err(format!("waited for this: {what}").into());
         }
         thread::sleep(Duration::from_millis(5));
