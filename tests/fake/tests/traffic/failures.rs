@@ -1,7 +1,10 @@
-//! Requests that fail, and those that are flushed with them.
+//! Requests that fail, and those that are flushed with them, on the ConnectX: the queue pair is its
+//! own peer, and on rxe the responder's error comes first, so that all that is seen is flushed.
 
 use super::bench::{ALL, Bench, Shape};
+use super::world::World;
 use adversary::device::{Device as _, Fault};
+use adversary::mlx5::Cards;
 use uverbs::owned::{ExposedMemory, Work};
 use uverbs::{AccessFlags, QpState, QpType, WcStatus};
 
@@ -27,7 +30,7 @@ fn ended(bench: &mut Bench, work: Work) -> WcStatus {
         .qp
         .post_inline(good().user_data(3).unsignaled(), &[b"three"])
         .unwrap();
-    bench.cards.run();
+    bench.world.run();
     let all: Vec<_> = std::iter::from_fn(|| bench.sent()).collect();
     let numbers: Vec<_> = all.iter().map(|done| done.user_data).collect();
     // An unsignaled request that fails has a completion, too.
@@ -50,7 +53,7 @@ fn exposed(bench: &Bench, access: AccessFlags) -> ExposedMemory {
 fn what_the_peer_refuses_fails_and_flushes_the_rest() {
     for version in [1, 0] {
         let read_only = AccessFlags::LOCAL_WRITE | AccessFlags::REMOTE_READ;
-        let mut bench = Bench::new(version, &SHAPE, 1);
+        let mut bench = Bench::new(World::ConnectX(Cards::new(version)), &SHAPE, 1);
         let target = exposed(&bench, read_only);
         let [buffer] = bench.pd.buffers::<1>(8).unwrap();
         let work = Work::write(target.remote()).memory(buffer);
@@ -70,23 +73,33 @@ fn what_the_peer_refuses_fails_and_flushes_the_rest() {
 
 #[test]
 fn a_message_that_is_too_long_for_its_receive_fails_on_both_sides() {
-    let mut bench = Bench::new(1, &SHAPE, 2);
-    let [short, long] = bench.pd.buffers::<2>(8).unwrap();
-    bench.qp.recv_into((short, 7), 9).unwrap();
-    let status = ended(&mut bench, Work::send().memory(long));
-    assert_eq!(status, WcStatus::RemoteInvalidRequest);
-    let received = bench.received().unwrap();
-    assert_eq!(received.user_data, 9);
-    assert_eq!((received.status, received.len), (WcStatus::LocalLength, 0));
+    for version in [1, 0] {
+        let mut bench = Bench::new(World::ConnectX(Cards::new(version)), &SHAPE, 2);
+        let [short, long] = bench.pd.buffers::<2>(8).unwrap();
+        bench.qp.recv_into((short, 7), 9).unwrap();
+        let status = ended(&mut bench, Work::send().memory(long));
+        assert_eq!(status, WcStatus::RemoteInvalidRequest);
+        let received = bench.received().unwrap();
+        assert_eq!(received.user_data, 9);
+        assert_eq!((received.status, received.len), (WcStatus::LocalLength, 0));
+    }
+}
+
+/// A resize that goes wrong.
+fn disturbed(bench: &mut Bench, fault: Fault) {
+    let World::ConnectX(cards) = &bench.world else {
+        return;
+    };
+    cards.disturb(0, 0, fault);
+    assert!(bench.send_cq.resize(500).is_err());
+    cards.mend();
 }
 
 #[test]
 fn a_resize_that_the_kernel_refuses_changes_nothing() {
-    for (version, fault) in [(1, Fault::Fails), (0, Fault::Fails)] {
-        let mut bench = Bench::new(version, &SHAPE, 3);
-        bench.cards.disturb(0, 0, fault);
-        assert!(bench.send_cq.resize(500).is_err());
-        bench.cards.mend();
+    for version in [1, 0] {
+        let mut bench = Bench::new(World::ConnectX(Cards::new(version)), &SHAPE, 3);
+        disturbed(&mut bench, Fault::Fails);
         for _ in 0..40 {
             bench.one();
         }
@@ -97,9 +110,7 @@ fn a_resize_that_the_kernel_refuses_changes_nothing() {
 /// Which ring the device writes to is unknown then.
 #[test]
 fn after_a_resize_of_unknown_outcome_polling_is_refused() {
-    let mut bench = Bench::new(1, &SHAPE, 4);
-    bench.cards.disturb(0, 0, Fault::PanicsAfter);
-    assert!(bench.send_cq.resize(500).is_err());
-    bench.cards.mend();
+    let mut bench = Bench::new(World::ConnectX(Cards::new(1)), &SHAPE, 4);
+    disturbed(&mut bench, Fault::PanicsAfter);
     assert!(bench.send_cq.poll().is_err());
 }

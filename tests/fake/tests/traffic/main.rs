@@ -1,7 +1,9 @@
-//! mlx5's queues on a ConnectX in this process: every operation with messages and lists of every
-//! shape, through queues of several sizes, around their ends many times. What arrives, what
-//! completes and in which order is compared with what was asked.
+//! Queues at work, on a ConnectX in this process and on the fake kernel's rxe: every operation with
+//! messages and lists of every shape, through queues of several sizes, around their ends many
+//! times. What arrives, what completes and in which order is compared with what was asked.
 #![forbid(unsafe_code)]
+// A whole device would be interpreted.
+#![cfg(not(miri))]
 #![allow(
     clippy::unwrap_used,
     clippy::panic,
@@ -11,12 +13,17 @@
 mod bench;
 mod datagrams;
 mod failures;
+mod world;
 
 use bench::{Bench, Shape};
+use fake_tests::is_thinned;
 use uverbs::QpType;
+use world::World;
 
-/// As many as make every ring begin again several times.
-const ROUNDS: u32 = if cfg!(miri) { 20 } else { 400 };
+/// As many as make every ring begin again several times; fewer where each takes long.
+fn rounds() -> u32 {
+    if is_thinned() { 50 } else { 400 }
+}
 
 const SHAPES: [Shape; 7] = [
     Shape {
@@ -77,13 +84,12 @@ const SHAPES: [Shape; 7] = [
     },
 ];
 
-/// Both forms of completions: with a number of the library's choice, and with the queue pair's.
 #[test]
 fn every_operation_arrives_and_completes() {
-    for version in [1, 0] {
+    for world in World::all() {
         for (seed, shape) in (1..).zip(SHAPES) {
-            let mut bench = Bench::new(version, &shape, seed);
-            for _ in 0..ROUNDS {
+            let mut bench = Bench::new(world(), &shape, seed);
+            for _ in 0..rounds() {
                 bench.one();
             }
             bench.end();
@@ -93,10 +99,10 @@ fn every_operation_arrives_and_completes() {
 
 #[test]
 fn batches_arrive_and_complete_in_their_order() {
-    for version in [1, 0] {
+    for world in World::all() {
         for (seed, shape) in (100..).zip(SHAPES) {
-            let mut bench = Bench::new(version, &shape, seed);
-            for _ in 0..ROUNDS / 8 {
+            let mut bench = Bench::new(world(), &shape, seed);
+            for _ in 0..rounds() / 8 {
                 bench.batch();
             }
             bench.end();
@@ -107,13 +113,15 @@ fn batches_arrive_and_complete_in_their_order() {
 /// Completions that were not polled move to the new ring in their order.
 #[test]
 fn a_completion_queue_is_resized_with_completions_in_it() {
-    for (seed, shape) in (200..).zip(SHAPES) {
-        let mut bench = Bench::new(1, &shape, seed);
-        for entries in [5, 1000, 64, 63, 4000] {
-            bench.batch();
-            bench.batch_while(|bench| bench.resize(entries));
-            bench.one();
+    for world in World::all() {
+        for (seed, shape) in (200..).zip(SHAPES) {
+            let mut bench = Bench::new(world(), &shape, seed);
+            for entries in [5, 1000, 64, 63, 4000] {
+                bench.batch();
+                bench.batch_while(|bench| bench.resize(entries));
+                bench.one();
+            }
+            bench.end();
         }
-        bench.end();
     }
 }

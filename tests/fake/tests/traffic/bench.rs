@@ -1,7 +1,6 @@
 //! A queue pair connected to itself, and random requests on it.
 
-use adversary::device::Device as _;
-use adversary::mlx5::Cards;
+use super::world::World;
 use uverbs::completion::WcOpcode;
 use uverbs::owned::{self, ExposedMemory, Finished, Memory, Work};
 use uverbs::{AccessFlags, CompletionQueue, ProtectionDomain, QpType, SendFlags, WcStatus};
@@ -30,7 +29,7 @@ pub(super) struct Shape {
 }
 
 pub(super) struct Bench {
-    pub(super) cards: Cards,
+    pub(super) world: World,
     pub(super) pd: ProtectionDomain,
     pub(super) send_cq: CompletionQueue,
     pub(super) recv_cq: CompletionQueue,
@@ -60,9 +59,8 @@ struct Asked {
 }
 
 impl Bench {
-    pub(super) fn new(version: u8, shape: &Shape, seed: u64) -> Self {
-        let cards = Cards::new(version);
-        let context = cards.open(0, None).unwrap();
+    pub(super) fn new(world: World, shape: &Shape, seed: u64) -> Self {
+        let context = world.open();
         let pd = context.alloc_pd().unwrap();
         let send_cq = context.create_cq(shape.sends).unwrap();
         let recv_cq = context.create_cq(shape.receives).unwrap();
@@ -81,6 +79,9 @@ impl Bench {
                 .max_recv_wr(shape.receives)
                 .max_recv_sge(shape.pieces),
         };
+        if let Some(index) = world.gid_index() {
+            builder = builder.gid_index(index);
+        }
         let prepared = builder.build().unwrap();
         let endpoint = prepared.endpoint();
         let qp = owned::QueuePair::new(prepared.handshake(endpoint).unwrap());
@@ -95,7 +96,7 @@ impl Bench {
             kinds: if shape.kind == QpType::Uc { 4 } else { 7 },
             random: seed << 32 | 0x9e37_79b9,
             next: 0,
-            cards,
+            world,
             pd,
             send_cq,
             recv_cq,
@@ -254,7 +255,7 @@ impl Bench {
             }
             None => self.qp.post(work).unwrap(),
         }
-        self.cards.run();
+        self.world.run();
         self.check(vec![asked]);
     }
 
@@ -291,7 +292,7 @@ impl Bench {
         assert_eq!(batch.len(), all.len());
         batch.submit().unwrap();
         assert!(refused.is_empty(), "{refused:?}");
-        self.cards.run();
+        self.world.run();
         meanwhile(self);
         self.check(all);
     }
@@ -374,7 +375,7 @@ impl Bench {
             assert!(srq.destroy().unwrap().is_empty());
         }
         drop((self.target, self.send_cq, self.recv_cq, self.pd));
-        assert_eq!(self.cards.left(), None);
+        assert_eq!(self.world.left(), None);
     }
 }
 
