@@ -79,16 +79,17 @@ impl Driver {
     pub async fn run_async(self, events: &impl Events) -> Result<()> {
         let running = Running::new(&self.shared);
         while !self.shared.closed.load(Ordering::Acquire) {
-            let taken = running.check(self.shared.look())?;
+            let mut taken = running.check(self.shared.look())?;
+            if taken == 0 {
+                taken = running.check(self.shared.arm())?;
+            }
             if taken > 0 {
                 // Those who were woken run before the next turn.
                 yield_once().await;
                 continue;
             }
-            if running.check(self.shared.arm())? == 0 {
-                let slept = running.check(events.event(self.shared.nap()).await)?;
-                self.shared.heard_event(slept);
-            }
+            let slept = running.check(events.event(self.shared.nap()).await)?;
+            self.shared.heard_event(slept);
         }
         Ok(())
     }

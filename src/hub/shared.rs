@@ -129,17 +129,30 @@ impl Shared {
 
     /// Creates a queue pair that reports to the hub's completion queue.
     pub(super) fn prepare(self: &Arc<Self>) -> Result<Prepared> {
-        let op = Op::CreateQueuePair;
-        self.check_open(op)?;
-        let max = self.settings.connections;
+        self.check_open(Op::CreateQueuePair)?;
         let mut poller = self.poller_to_build_with();
+        let prepared = self.prepare_with(&mut poller);
+        // Completions may have been taken, also where it failed.
+        let mut wake = std::mem::take(&mut poller.wake);
+        drop(poller);
+        self.count_panics(wake_all(&mut wake));
+        prepared
+    }
+
+    fn prepare_with(self: &Arc<Self>, poller: &mut Poller) -> Result<Prepared> {
+        let max = self.settings.connections;
         if self.used.load(Ordering::Relaxed) >= max {
             // Completions of connections that are gone may be all that takes the room.
-            self.take_all_completions(&mut poller)?;
+            self.take_all_completions(poller)?;
         }
         if self.used.load(Ordering::Relaxed) >= max {
             let max = max as u64;
-            return Err(Error::limit(op, "connections", max + 1, max));
+            return Err(Error::limit(
+                Op::CreateQueuePair,
+                "connections",
+                max + 1,
+                max,
+            ));
         }
         let queue = self.build(&poller.cq)?;
         let number = queue.qp_num();
@@ -150,11 +163,8 @@ impl Shared {
         };
         // The number may have been another connection's. It has no completions of its own yet.
         if self.retired().contains(&number) {
-            self.take_all_completions(&mut poller)?;
+            self.take_all_completions(poller)?;
         }
-        let mut wake = std::mem::take(&mut poller.wake);
-        drop(poller);
-        self.count_panics(wake_all(&mut wake));
         Ok(Prepared { queue, place })
     }
 

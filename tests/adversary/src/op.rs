@@ -84,30 +84,32 @@ pub enum What {
     Batch,
     /// Takes back memory of requests without a completion of their own.
     Released,
+    /// Does something with a hub, its connections or what they await.
+    Hub,
 }
 
 /// The weight of each kind, out of 256.
-const WEIGHTS: [(What, usize); 38] = [
+const WEIGHTS: [(What, usize); 39] = [
     (What::MakeCq, 4),
     (What::MakeSrq, 4),
     (What::MakePair, 8),
     (What::MakeRaw, 8),
-    (What::Own, 8),
+    (What::Own, 7),
     (What::Allocate, 8),
     (What::Expose, 3),
-    (What::Send, 16),
-    (What::Receive, 18),
+    (What::Send, 14),
+    (What::Receive, 15),
     (What::ReceiveShared, 10),
-    (What::OneSided, 14),
+    (What::OneSided, 12),
     (What::Inline, 3),
     (What::ReceiveEmpty, 3),
-    (What::Refused, 8),
-    (What::RawPost, 14),
-    (What::Poll, 30),
+    (What::Refused, 5),
+    (What::RawPost, 12),
+    (What::Poll, 26),
     (What::PollInto, 1),
-    (What::Hold, 12),
-    (What::Offer, 14),
-    (What::Modify, 9),
+    (What::Hold, 10),
+    (What::Offer, 12),
+    (What::Modify, 8),
     (What::Connect, 7),
     (What::Reset, 5),
     (What::Destroy, 5),
@@ -126,6 +128,7 @@ const WEIGHTS: [(What, usize); 38] = [
     (What::Unpolled, 1),
     (What::Batch, 4),
     (What::Released, 2),
+    (What::Hub, 22),
 ];
 
 impl What {

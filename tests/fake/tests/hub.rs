@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 
 use fake_tests::{Bench, PATIENCE};
 use uverbs::asynchronous::AsyncCompletionChannel;
-use uverbs::hub::{Connection, ConnectionError, Hub, HubBuilder};
+use uverbs::hub::{Connection, ConnectionError, Events, Hub, HubBuilder};
 use uverbs::{AccessFlags, ErrorKind, ProtectionDomain, WcStatus};
 
 /// What a turn of all of a thousand tasks may take on a busy machine, with every access checked.
@@ -385,6 +385,55 @@ fn places_are_limited_and_used_again() {
     is_clean(&a);
     let no = pd.hub().connections(0).build().unwrap_err();
     assert_eq!(no.kind(), ErrorKind::InvalidInput);
+}
+
+#[test]
+fn who_is_refused_a_place_still_wakes_those_whose_completions_it_took() {
+    let context = Bench::newest().context().unwrap();
+    let pd = context.alloc_pd().unwrap();
+    let a = hub(&pd, |hub| hub.connections(2));
+    let (here, there) = connect(&a, &a);
+    let woken = Arc::new(Counted(AtomicUsize::new(0), || {}));
+    let mut receive = pin!(there.recv());
+    assert!(poll_with(receive.as_mut(), &Waker::from(woken.clone())).is_pending());
+    let _sent = here.send(a.buffer().unwrap(), 1);
+    a.prepare().unwrap_err();
+    assert_eq!(woken.0.load(Ordering::Relaxed), 1);
+    assert!(poll_with(receive, Waker::noop()).is_ready());
+}
+
+/// A channel on which something seems to have happened, each time after one look of the executor.
+struct Restless;
+
+impl Events for Restless {
+    async fn event(&self, _: Duration) -> uverbs::Result<bool> {
+        let mut looked = false;
+        std::future::poll_fn(|_| {
+            if std::mem::replace(&mut looked, true) {
+                return Poll::Ready(Ok(true));
+            }
+            Poll::Pending
+        })
+        .await
+    }
+}
+
+#[test]
+fn a_driver_lets_other_tasks_run_however_fast_completions_come() {
+    let context = Bench::newest().context().unwrap();
+    let pd = context.alloc_pd().unwrap();
+    // Each look of the driver is late enough for another keepalive, which ends at once.
+    let a = hub(&pd, |hub| {
+        hub.keepalive(Duration::from_nanos(1)).spin(Duration::ZERO)
+    });
+    let (here, there) = connect(&a, &a);
+    let mut driver = pin!(a.driver().run_async(&Restless));
+    for _ in 0..100 {
+        assert!(poll_with(driver.as_mut(), Waker::noop()).is_pending());
+    }
+    assert_eq!((here.over(), there.over()), (None, None));
+    a.close();
+    assert!(poll_with(driver, Waker::noop()).is_ready());
 }
 
 #[test]

@@ -16,6 +16,7 @@ impl World<'_> {
         self.trap.disarm();
         self.device.mend();
         self.freeze(false);
+        self.end_hubs()?;
         let flushed = self.flush();
         self.drain()?;
         self.look()?;

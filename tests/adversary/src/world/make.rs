@@ -23,7 +23,7 @@ const REMOTE: AccessFlags = AccessFlags::REMOTE_READ
     .union(AccessFlags::REMOTE_ATOMIC);
 
 /// Most programs stay at one site.
-fn site_of(number: u8) -> usize {
+pub(super) fn site_of(number: u8) -> usize {
     match number >> 4 {
         14 => 1,
         15 => 2,
@@ -49,7 +49,7 @@ impl World<'_> {
         self.sites[at].as_mut()
     }
 
-    fn pd(&mut self, site: usize, which: usize) -> Option<ProtectionDomain> {
+    pub(super) fn pd(&mut self, site: usize, which: usize) -> Option<ProtectionDomain> {
         let Site { context, pds } = self.site(site)?;
         let pd = &mut pds[which];
         if pd.is_none() {

@@ -5,6 +5,7 @@ mod batch;
 mod change;
 mod end;
 mod ending;
+mod hubs;
 mod made;
 mod make;
 mod poll;
@@ -19,6 +20,7 @@ use std::sync::Arc;
 
 use uverbs::owned::{ExposedMemory, Memory};
 
+use self::hubs::Hubs;
 use self::made::{Cq, Hand, Pair, Request, Site, Srq};
 use self::trap::Trap;
 use crate::device::{Device, Fault, SITES};
@@ -47,6 +49,7 @@ pub struct World<'d> {
     pairs: Vec<Pair>,
     exposed: Vec<(usize, ExposedMemory)>,
     hands: Vec<Hand>,
+    hubs: Hubs,
     /// Objects that are not dropped until everything is checked.
     graveyard: Vec<Box<dyn Any + Send>>,
     /// Posted requests, by number.
@@ -89,6 +92,7 @@ impl<'d> World<'d> {
             pairs: Vec::new(),
             exposed: Vec::new(),
             hands: Vec::new(),
+            hubs: Hubs::default(),
             graveyard: Vec::new(),
             requests: HashMap::new(),
             messages: HashMap::new(),
@@ -159,9 +163,10 @@ impl<'d> World<'d> {
         self.pattern = self.pattern.checked_add(1).unwrap_or(1);
         self.device.scribble(self.pattern);
         let changed = self.hands.iter().find(|hand| hand.has_changed());
-        match changed {
-            Some(hand) => self.found(Rule::Changed, || hand.difference()),
-            None => Ok(()),
+        match (changed, self.hubs.changed()) {
+            (Some(hand), _) => self.found(Rule::Changed, || hand.difference()),
+            (None, Some(changed)) => self.found(Rule::Changed, || changed),
+            (None, None) => Ok(()),
         }
     }
 
@@ -212,6 +217,7 @@ impl<'d> World<'d> {
             What::Unpolled => return self.unpolled(a, b),
             What::Batch => return self.batch(a, b, c),
             What::Released => return self.released(a, b),
+            What::Hub => return self.hub_step(a, b, c),
             What::Hold | What::Thread => {}
         }
         Ok(())
