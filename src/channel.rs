@@ -4,6 +4,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use uverbs_core::sys::Bell;
 use uverbs_core::{ErrorKind, Op, Result, contract};
 
 use crate::Context;
@@ -72,6 +73,15 @@ impl CompletionChannel {
     #[doc(alias = "ibv_get_cq_event")]
     #[doc(alias = "ibv_ack_cq_events")]
     pub fn event(&self, timeout: Option<Duration>) -> Result<Option<CompletionEvent>> {
+        self.event_or(None, timeout)
+    }
+
+    /// The same; also returns `None` once `bell` was rung.
+    pub(crate) fn event_or(
+        &self,
+        bell: Option<&Bell>,
+        timeout: Option<Duration>,
+    ) -> Result<Option<CompletionEvent>> {
         let since = Instant::now();
         let mut is_over = false;
         loop {
@@ -82,7 +92,8 @@ impl CompletionChannel {
             let file = &self.inner.context.inner.file;
             // Another thread may have been faster; then the wait starts again.
             let left = timeout.map(|timeout| timeout.saturating_sub(since.elapsed()));
-            if is_over || !file.wait_readable(Op::GetCompletionEvent, self.as_fd(), left)? {
+            let op = Op::GetCompletionEvent;
+            if is_over || !file.wait_readable_or(op, self.as_fd(), bell, left)? {
                 return Ok(None);
             }
             // A descriptor that only looks readable must not extend the wait.

@@ -295,7 +295,13 @@ impl Context {
     /// EINVAL for a port the device does not have.
     #[doc(alias = "ibv_query_port")]
     pub fn query_port(&self, port: u8) -> Result<PortAttr> {
-        contract::query_port(&self.inner.file, port)
+        let ports = self.device_attr().phys_port_cnt.max(1);
+        contract::query_port(&self.inner.file, port).map_err(|error| match port {
+            port if (1..=ports).contains(&port) => error,
+            _ => error
+                .fact("ports", ports)
+                .hint("the device has so many, numbered from 1"),
+        })
     }
 
     /// The speed of a port, in units of 100 Mb/s. One system call, since Linux 7.0.

@@ -1,6 +1,6 @@
 //! A key-value server with many connections on one completion queue. It starts clients as
 //! processes of their own, and kills half of them while they work: the others do not notice, and
-//! the server gets all of its memory back.
+//! the server gets all of its memory back. The second time it needs no more than the first.
 //!
 //! `key_value [DEVICE [CLIENTS [CONNECTIONS OF EACH]]]`
 
@@ -90,32 +90,44 @@ fn play(device: &str, clients: usize, each: usize) -> Result<(), Failure> {
     let for_all = (Arc::clone(&hub), Arc::clone(&store));
     thread::spawn(move || accept(&listener, &for_all.0, &for_all.1, &all_here));
 
-    let killed = clients / 2;
-    let rounds = |number| if number < killed { usize::MAX } else { ROUNDS };
-    let mut processes = (0..clients)
-        .map(|number| start(device, rounds(number), each, address))
-        .collect::<Result<Vec<_>, _>>()?;
-    let limit = PATIENCE + Duration::from_millis(400) * u32::try_from(clients * each)?;
-    until("all set a value", limit, || {
-        lock(&store).len() == clients * each
-    })?;
-    for process in processes.iter_mut().take(killed) {
-        process.kill()?; // SIGKILL
-        process.wait()?;
-    }
-    for process in processes.iter_mut().skip(killed) {
-        if !process.wait()?.success() {
-            return Err("a client did not get its answers".into());
+    for wave in 1..=2 {
+        let (killed, finished) = (clients / 2, clients - clients / 2);
+        let rounds = |number| if number < killed { usize::MAX } else { ROUNDS };
+        let mut processes = (0..clients)
+            .map(|number| start(device, rounds(number), each, address))
+            .collect::<Result<Vec<_>, _>>()?;
+        let limit = PATIENCE + Duration::from_millis(400) * u32::try_from(clients * each)?;
+        until("all set a value", limit, || {
+            lock(&store).len() == clients * each
+        })?;
+        let with_all = resident()?;
+        for process in processes.iter_mut().take(killed) {
+            process.kill()?; // SIGKILL
+            process.wait()?;
         }
+        for process in processes.iter_mut().skip(killed) {
+            if !process.wait()?.success() {
+                return Err("a client did not get its answers".into());
+            }
+        }
+        until("all are gone, and their buffers back", limit, || {
+            let counts = hub.counts();
+            counts.connections == 0 && counts.buffers == counts.free_buffers
+        })?;
+        lock(&store).clear();
+        let (buffers, after) = (hub.counts().buffers, resident()?);
+        println!("{killed} clients were killed, {finished} finished, nothing leaked");
+        println!("wave {wave}: {buffers} buffers, {with_all} kB with all, {after} kB after");
     }
-    let finished = clients - killed;
-    until("all are gone", limit, || hub.counts().connections == 0)?;
-    until("all buffers are back", limit, || {
-        let counts = hub.counts();
-        counts.buffers == counts.free_buffers
-    })?;
-    println!("{killed} clients were killed, {finished} finished, nothing leaked");
     Ok(())
+}
+
+/// How much memory this process has.
+fn resident() -> Result<u64, Failure> {
+    let status = std::fs::read_to_string("/proc/self/status")?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+    let number = line.and_then(|line| line.split_whitespace().next());
+    Ok(number.ok_or("no VmRSS")?.parse()?)
 }
 
 fn start(device: &str, rounds: usize, each: usize, to: SocketAddr) -> std::io::Result<Child> {

@@ -44,6 +44,7 @@ pub(super) struct Settings {
     pub(super) buffers: usize,
     pub(super) backlog: usize,
     pub(super) spin: Duration,
+    pub(super) is_adaptive: bool,
     pub(super) keepalive: Option<Duration>,
     customize: Option<Arc<Customize>>,
 }
@@ -95,6 +96,7 @@ impl<'a> HubBuilder<'a> {
                 buffers: 0,
                 backlog: 0,
                 spin: Duration::from_micros(20),
+                is_adaptive: false,
                 keepalive: None,
                 customize: None,
             },
@@ -160,6 +162,16 @@ impl<'a> HubBuilder<'a> {
     /// never does.
     pub fn spin(mut self, time: Duration) -> Self {
         self.settings.spin = time;
+        self.settings.is_adaptive = false;
+        self
+    }
+
+    /// Polls for up to `longest` before sleeping, for as long as that tends to find something: the
+    /// time doubles (from 10 µs) after a sleep that was short enough, and halves after one that was
+    /// not. It begins with none, so an idle hub does not poll at all.
+    pub fn adaptive_spin(mut self, longest: Duration) -> Self {
+        self.settings.spin = longest;
+        self.settings.is_adaptive = true;
         self
     }
 
@@ -237,7 +249,7 @@ impl<'a> HubBuilder<'a> {
         } else {
             None
         };
-        let shared = Shared::new(self.pd, self.settings, (cq, channel), srq);
+        let shared = Shared::new(self.pd, self.settings, (cq, channel), srq)?;
         if let Some(srq) = &shared.srq {
             shared.fill(&mut lock_srq(srq));
         }
@@ -257,6 +269,7 @@ impl fmt::Debug for Settings {
             .field("buffers", &self.buffers)
             .field("backlog", &self.backlog)
             .field("spin", &self.spin)
+            .field("is_adaptive", &self.is_adaptive)
             .field("keepalive", &self.keepalive)
             .finish_non_exhaustive()
     }

@@ -1,18 +1,17 @@
-//! Taking completions, and waiting for them.
+//! Taking completions, and drivers.
 
 use std::future::Future;
 use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::task::{Context, Poll, Wake, Waker};
-use std::thread::{self, Thread};
+use std::task::Poll;
 use std::time::{Duration, Instant};
 
-use uverbs_core::{Error, Op, Result};
+use uverbs_core::{Error, ErrorKind, Op, Result};
 
+use super::bells::Bell;
 use super::error::ConnectionError;
-use super::shared::{IDLE, Poller, Shared, lock_srq};
-use super::waiters::wake_all;
+use super::shared::{Poller, Shared, lock_srq};
 use crate::Notify;
 
 /// How many completions a turn takes: after that, others get the completion queue's lock, and those
@@ -20,7 +19,7 @@ use crate::Notify;
 const TURN: usize = 64;
 
 /// Takes the completions of a [`Hub`](super::Hub) and wakes those who wait for them, until the hub
-/// is closed or dropped.
+/// is closed or dropped. While nothing happens, it sleeps.
 #[derive(Debug)]
 #[must_use = "it does nothing before it runs"]
 pub struct Driver {
@@ -29,11 +28,14 @@ pub struct Driver {
 
 /// How an executor waits for a completion channel ([`Driver::run_async`]).
 pub trait Events {
-    /// Waits until the channel has an event, takes it, and returns true; false after `limit`.
+    /// Waits until the channel has an event, takes it, and returns true; false after `limit`
+    /// (`None`: there is none).
+    ///
+    /// It is dropped when the hub has something else to do, and must not have taken an event then.
     ///
     /// # Errors
     /// Those of [`CompletionChannel::try_event`](crate::CompletionChannel::try_event).
-    fn event(&self, limit: Duration) -> impl Future<Output = Result<bool>> + Send;
+    fn event(&self, limit: Option<Duration>) -> impl Future<Output = Result<bool>> + Send;
 }
 
 impl Driver {
@@ -46,15 +48,20 @@ impl Driver {
     /// Runs on this thread until the hub is closed.
     ///
     /// It polls for a [while](super::HubBuilder::spin) after each completion, and then sleeps until
-    /// the next. Several drivers of one hub are no faster.
+    /// the next: in two system calls, and another two where a completion wakes it. Several drivers
+    /// of one hub are no faster.
     ///
     /// # Errors
     /// What ended it, usually that the device was removed. All connections are closed then.
     pub fn run(self) -> Result<()> {
-        let running = Running::new(&self.shared);
-        while !self.shared.closed.load(Ordering::Acquire) {
-            let step = self.shared.progress(IDLE);
-            running.check(step)?;
+        let hub = &self.shared;
+        let running = Running::new(hub);
+        let listed = hub.bells.list(running.check(Bell::thread())?);
+        while !hub.is_closed() {
+            let taken = running.check(hub.attempt(Duration::MAX, || false))?;
+            if taken == 0 {
+                running.check(hub.sleep(&listed.bell, Duration::MAX))?;
+            }
         }
         Ok(())
     }
@@ -77,19 +84,35 @@ impl Driver {
     /// # Errors
     /// As [`run`](Self::run).
     pub async fn run_async(self, events: &impl Events) -> Result<()> {
-        let running = Running::new(&self.shared);
-        while !self.shared.closed.load(Ordering::Acquire) {
-            let mut taken = running.check(self.shared.look())?;
+        let hub = &self.shared;
+        let running = Running::new(hub);
+        let listed = hub.bells.list(Bell::task());
+        while !hub.is_closed() {
+            let since = Instant::now();
+            let mut taken = running.check(hub.turn())?;
+            while taken == 0 && since.elapsed() < hub.spin.time() && !hub.is_closed() {
+                yield_once().await;
+                taken = running.check(hub.turn())?;
+            }
             if taken == 0 {
-                taken = running.check(self.shared.arm())?;
+                taken = running.check(hub.arm())?;
             }
             if taken > 0 {
                 // Those who were woken run before the next turn.
                 yield_once().await;
                 continue;
             }
-            let slept = running.check(events.event(self.shared.nap()).await)?;
-            self.shared.heard_event(slept);
+            let mut event = pin!(events.event(hub.nap()));
+            let ended = std::future::poll_fn(|cx| {
+                if listed.bell.poll_rung(cx).is_ready() {
+                    return Poll::Ready(Ok(false));
+                }
+                event.as_mut().poll(cx)
+            });
+            if running.check(ended.await)? {
+                hub.heard_event();
+                hub.spin.learn(since.elapsed());
+            }
         }
         Ok(())
     }
@@ -115,7 +138,7 @@ impl<'s> Running<'s> {
 impl Drop for Running<'_> {
     fn drop(&mut self) {
         let last = self.shared.drivers.fetch_sub(1, Ordering::AcqRel) == 1;
-        if last && !self.shared.closed.load(Ordering::Acquire) {
+        if last && !self.shared.is_closed() {
             // Unwinding, or a task that was cancelled.
             self.shared.close(ConnectionError::Closed);
         }
@@ -127,10 +150,10 @@ impl Shared {
     pub(super) fn turn(&self) -> Result<usize> {
         let mut poller = self.poller();
         let taken = self.take_completions(&mut poller, TURN);
-        self.tick(&mut poller);
+        self.look_after(&mut poller);
         let mut wake = std::mem::take(&mut poller.wake);
         drop(poller);
-        self.count_panics(wake_all(&mut wake));
+        self.bells.wake(&mut wake);
         taken
     }
 
@@ -171,7 +194,7 @@ impl Shared {
             shared_taken = true;
             match conn {
                 Some(conn) => conn.complete_shared(finished, wake),
-                None => self.pool.put_memory(finished.memory),
+                None => self.pool.put_memory_silently(finished.memory),
             }
         }
         if let (true, Some(srq)) = (shared_taken, &self.srq) {
@@ -180,16 +203,23 @@ impl Shared {
         Ok(taken)
     }
 
-    /// Polls until there is something, or for as long as the settings say.
-    fn look(&self) -> Result<usize> {
-        let since = Instant::now();
-        loop {
-            let taken = self.turn()?;
-            if taken > 0 || since.elapsed() >= self.settings.spin {
-                return Ok(taken);
+    /// Takes completions: polls for as long as the settings say, at most for `limit`, and until
+    /// `stop` says so; then asks for an event. Returns how many it took; if none, it is time to
+    /// [`sleep`](Self::sleep).
+    pub(super) fn attempt(&self, limit: Duration, stop: impl Fn() -> bool) -> Result<usize> {
+        let mut taken = self.turn()?;
+        let spin = self.spin.time().min(limit);
+        if taken == 0 && !spin.is_zero() {
+            let since = Instant::now();
+            while taken == 0 && since.elapsed() < spin && !self.is_closed() && !stop() {
+                std::hint::spin_loop();
+                taken = self.turn()?;
             }
-            std::hint::spin_loop();
         }
+        if taken > 0 || limit.is_zero() {
+            return Ok(taken);
+        }
+        self.arm()
     }
 
     /// Asks for an event, and polls once more: what came before the question sends none.
@@ -204,95 +234,45 @@ impl Shared {
         self.turn()
     }
 
-    fn heard_event(&self, heard: bool) {
-        if heard {
-            self.poller().armed = false;
-        }
-    }
-
-    /// How long to sleep at most.
-    fn nap(&self) -> Duration {
-        IDLE.min(self.settings.keepalive.unwrap_or(IDLE))
-    }
-
-    /// Takes completions; waits for some, for at most `limit`, if there are none.
-    fn progress(&self, limit: Duration) -> Result<usize> {
-        let taken = self.look()?;
-        if taken > 0 || limit.is_zero() {
-            return Ok(taken);
-        }
-        match self.arm()? {
-            0 => {}
-            taken => return Ok(taken),
-        }
-        let event = self.channel.event(Some(limit.min(self.nap())))?;
-        self.heard_event(event.is_some());
-        self.turn()
-    }
-
-    /// Runs `future` on this thread, for at most `timeout`. Drives the hub where nobody else does.
-    pub(super) fn block_on<F: Future>(&self, future: F, timeout: Duration) -> Option<F::Output> {
-        let since = Instant::now();
-        let waker = Waker::from(Arc::new(Unpark(thread::current())));
-        let mut cx = Context::from_waker(&waker);
-        let mut future = pin!(future);
+    /// Takes the events that there are, and asks for another.
+    pub(super) fn arm_anew(&self) -> Result<usize> {
         loop {
-            if let Poll::Ready(output) = future.as_mut().poll(&mut cx) {
-                return Some(output);
-            }
-            let left = timeout.saturating_sub(since.elapsed());
-            if self.drivers.load(Ordering::Acquire) > 0 {
-                if left.is_zero() {
-                    return None;
-                }
-                thread::park_timeout(left.min(IDLE));
-                continue;
-            }
-            let stood_in = StandIn::take(self);
-            if stood_in.is_some()
-                && let Err(error) = self.progress(left.min(FOLLOW))
-            {
-                self.close(ConnectionError::Failed(error.kind()));
-            }
-            if left.is_zero() {
-                // What the last turn took may be it.
-                return match future.as_mut().poll(&mut cx) {
-                    Poll::Ready(output) => Some(output),
-                    Poll::Pending => None,
-                };
-            }
-            if stood_in.is_none() {
-                thread::park_timeout(left.min(FOLLOW));
+            match self.channel.try_event() {
+                Ok(_) => self.heard_event(),
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return self.arm(),
+                Err(error) => return Err(error),
             }
         }
     }
-}
 
-/// How long those sleep who wait while another waiting thread drives the hub, which may stop at any
-/// time, and how long that one does.
-const FOLLOW: Duration = Duration::from_millis(1);
-
-/// The one waiting thread that drives a hub without a driver.
-struct StandIn<'s>(&'s Shared);
-
-impl<'s> StandIn<'s> {
-    fn take(shared: &'s Shared) -> Option<Self> {
-        let was = shared.standing_in.swap(true, Ordering::AcqRel);
-        (!was).then_some(Self(shared))
+    fn heard_event(&self) {
+        self.poller().armed = false;
     }
-}
 
-impl Drop for StandIn<'_> {
-    fn drop(&mut self) {
-        self.0.standing_in.store(false, Ordering::Release);
+    /// How long to sleep at most: until keepalives are due.
+    fn nap(&self) -> Option<Duration> {
+        let every = self.settings.keepalive?;
+        Some(every.saturating_sub(self.poller().ticked.elapsed()))
     }
-}
 
-struct Unpark(Thread);
+    /// Sleeps until there is an event, `bell` is rung, keepalives are due or `limit` has passed.
+    pub(super) fn sleep(&self, bell: &Bell, limit: Duration) -> Result<()> {
+        let since = Instant::now();
+        let nap = self.nap().unwrap_or(Duration::MAX).min(limit);
+        let limit = (nap < Duration::MAX).then_some(nap);
+        match self.channel.event_or(bell.descriptor(), limit)? {
+            Some(_) => {
+                self.heard_event();
+                self.spin
+                    .learn(self.spin.time().saturating_add(since.elapsed()));
+            }
+            None => bell.silence(),
+        }
+        Ok(())
+    }
 
-impl Wake for Unpark {
-    fn wake(self: Arc<Self>) {
-        self.0.unpark();
+    pub(super) fn is_closed(&self) -> bool {
+        self.closed.load(Ordering::Acquire)
     }
 }
 

@@ -30,7 +30,8 @@
 //! A [`Driver`] takes completions and wakes tasks and threads: on a thread of its own, or as a task
 //! of an executor ([`Events`]; tokio's is
 //! [`AsyncCompletionChannel`](crate::asynchronous::AsyncCompletionChannel)). Without one, threads
-//! that `wait` do it in turn.
+//! that `wait` do it in turn. Where nothing happens all of them sleep; only
+//! [keepalives](HubBuilder::keepalive) wake them.
 //!
 //! # Memory
 //!
@@ -66,6 +67,7 @@
 //! waits on the connection. A connection that only receives sends nothing and so notices nothing:
 //! [`keepalive`](HubBuilder::keepalive) is for these.
 
+mod bells;
 mod builder;
 mod connection;
 mod drive;
@@ -74,13 +76,14 @@ mod message;
 mod pool;
 mod request;
 mod shared;
+mod spin;
 mod state;
 #[cfg(feature = "tokio")]
 mod tokio;
+mod wait;
 mod waiters;
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 use uverbs_core::Result;
 
@@ -153,7 +156,23 @@ impl Hub {
     }
 
     /// Takes the completions that there are, up to 64, and wakes those who wait for them; returns
-    /// how many. For a program that has a loop of its own. Never waits.
+    /// how many. Then posts receives that waited for buffers. For a program that has a loop of its
+    /// own. Never waits.
+    ///
+    /// ```no_run
+    /// # fn f(hub: &uverbs::hub::Hub, sleep: impl Fn(std::os::fd::BorrowedFd<'_>))
+    /// # -> uverbs::Result<()> {
+    /// use std::os::fd::AsFd;
+    ///
+    /// loop {
+    ///     while hub.turn()? > 0 {}
+    ///     if hub.arm()? == 0 {
+    ///         // `poll(2)`, with the descriptors of everything else.
+    ///         sleep(hub.channel().as_fd());
+    ///     }
+    /// }
+    /// # }
+    /// ```
     ///
     /// # Errors
     /// [`BadReply`](crate::ErrorKind::BadReply) for a completion queue that holds something
@@ -162,7 +181,21 @@ impl Hub {
         self.shared.turn()
     }
 
-    /// The channel that announces completions.
+    /// Takes the channel's events, has the next completion make it readable, and then takes
+    /// completions as [`turn`](Self::turn) does; returns how many. If there were none, the loop can
+    /// sleep until the [channel](Self::channel) is readable; with
+    /// [keepalives](HubBuilder::keepalive) no longer than these are apart, and no longer than it
+    /// likes where buffers may have run out. Two system calls on rxe; never waits.
+    ///
+    /// # Errors
+    /// As [`turn`](Self::turn), and as
+    /// [`CompletionChannel::try_event`](crate::CompletionChannel::try_event).
+    pub fn arm(&self) -> Result<usize> {
+        self.shared.arm_anew()
+    }
+
+    /// The channel that announces completions. Its events are for a [driver](Self::driver), or for
+    /// [`arm`](Self::arm): a driver does not hear of completions whose event somebody else took.
     pub fn channel(&self) -> &CompletionChannel {
         &self.shared.channel
     }
@@ -174,12 +207,12 @@ impl Hub {
             connections: self.shared.connections(),
             buffers,
             free_buffers,
-            panicked_wakers: self.shared.panicked.load(Ordering::Relaxed),
+            panicked_wakers: self.shared.bells.panicked(),
         }
     }
 
     /// Closes all connections and ends every wait with [`Closed`](ConnectionError::Closed). Drivers
-    /// end within 0.1 s.
+    /// end.
     pub fn close(&self) {
         self.shared.close(ConnectionError::Closed);
     }

@@ -1,11 +1,14 @@
 //! Buffers that all connections of a hub share.
 
+use std::collections::VecDeque;
 use std::fmt;
 use std::ops::{Deref, DerefMut};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use uverbs_core::{Error, Op, Result};
 
+use super::bells::Bells;
 use crate::ProtectionDomain;
 use crate::owned::{Buffer, Memory};
 
@@ -19,12 +22,26 @@ pub(super) struct Pool {
     size: usize,
     max: usize,
     inner: Mutex<Inner>,
+    /// Whether receives wait for a buffer; those who give one back ring then.
+    is_hungry: AtomicBool,
+    bells: Arc<Bells>,
 }
 
 #[derive(Debug, Default)]
 struct Inner {
     free: Vec<Buffer>,
     made: usize,
+    /// Whose receives wait for a buffer: the first is fed first.
+    hungry: VecDeque<Hungry>,
+}
+
+/// Receives that wait for a buffer.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum Hungry {
+    /// Those of the connection with this number.
+    Connection(u32),
+    /// Those of the shared receive queue.
+    Shared,
 }
 
 /// A registered buffer of a hub. It goes back to the hub when it is dropped.
@@ -35,12 +52,14 @@ pub struct PooledBuffer {
 }
 
 impl Pool {
-    pub(super) fn new(pd: &ProtectionDomain, size: usize, max: usize) -> Self {
+    pub(super) fn new(pd: &ProtectionDomain, size: usize, max: usize, bells: Arc<Bells>) -> Self {
         Self {
             pd: pd.clone(),
             size,
             max,
             inner: Mutex::default(),
+            is_hungry: AtomicBool::new(false),
+            bells,
         }
     }
 
@@ -68,13 +87,67 @@ impl Pool {
         buffer.ok_or_else(|| Error::invalid(Op::RegisterMemory, "count"))
     }
 
+    /// As [`take`](Self::take), for a receive; if there is none, `who` is fed later.
+    pub(super) fn take_for(&self, who: Hungry) -> Option<Buffer> {
+        let buffer = self.take().ok();
+        if buffer.is_none() {
+            let mut inner = self.lock();
+            if !inner.hungry.contains(&who) {
+                inner.hungry.push_back(who);
+            }
+            self.is_hungry.store(true, Ordering::Relaxed);
+            // One that was given back in between was not announced.
+            return inner.free.pop();
+        }
+        buffer
+    }
+
+    /// Whether receives wait for buffers.
+    pub(super) fn is_hungry(&self) -> bool {
+        self.is_hungry.load(Ordering::Relaxed)
+    }
+
+    /// Who has waited longest for a buffer, if there is one. Who gets too few has to ask again.
+    pub(super) fn next_hungry(&self) -> Option<Hungry> {
+        let mut inner = self.lock();
+        if inner.free.is_empty() {
+            return None;
+        }
+        let next = inner.hungry.pop_front();
+        let is_hungry = !inner.hungry.is_empty();
+        self.is_hungry.store(is_hungry, Ordering::Relaxed);
+        next
+    }
+
+    /// Gives a buffer back, and rings for those who wait for one: to be called without a lock.
     pub(super) fn put(&self, buffer: Buffer) {
+        self.put_silently(buffer);
+        self.tell();
+    }
+
+    /// Gives a buffer back where a lock is held, or a turn ends soon.
+    pub(super) fn put_silently(&self, buffer: Buffer) {
         self.lock().free.push(buffer);
     }
 
+    /// Rings if anybody waits for a buffer.
+    pub(super) fn tell(&self) {
+        if self.is_hungry() {
+            self.bells.ring();
+        }
+    }
+
+    /// As [`put`](Self::put).
     pub(super) fn put_memory(&self, memory: Memory) {
         if let Some(buffer) = memory.into_buffer() {
             self.put(buffer);
+        }
+    }
+
+    /// As [`put_silently`](Self::put_silently).
+    pub(super) fn put_memory_silently(&self, memory: Memory) {
+        if let Some(buffer) = memory.into_buffer() {
+            self.put_silently(buffer);
         }
     }
 

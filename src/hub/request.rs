@@ -155,12 +155,15 @@ impl Drop for Request<'_> {
         let conn = self.connection.conn();
         let mut state = conn.lock();
         let place = state.room.remove(&mut self.key);
-        let waker = match self.phase {
-            Phase::UnderWay(slot) => state.abandon(slot, &conn.pool),
-            _ => None,
+        let (memory, waker) = match self.phase {
+            Phase::UnderWay(slot) => state.abandon(slot),
+            _ => (None, None),
         };
         drop(state);
         drop((place, waker));
+        if let Some(memory) = memory {
+            conn.pool.put_memory(memory);
+        }
         if let Phase::Waiting(work) = std::mem::replace(&mut self.phase, Phase::Over) {
             conn.pool.put_memory(work.take_memory());
         }
@@ -224,8 +227,10 @@ impl Future for Receive<'_> {
         // Dropped after the lock, which is acquired later.
         let _old;
         let mut state = conn.lock();
-        if let Some(message) = state.take_message(&conn.pool) {
+        if let Some((message, refused)) = state.take_message(&conn.pool) {
             _old = state.receivers.remove(&mut this.key).or(Some(waker));
+            drop(state);
+            conn.put_back(refused);
             return Poll::Ready(Ok(message));
         }
         if let Some(over) = state.over {

@@ -1,19 +1,21 @@
 //! What a hub's handles and its driver share.
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::task::Waker;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use uverbs_core::{Error, ErrorKind, Op, Result};
 
+use super::bells::Bells;
 use super::builder::Settings;
 use super::connection::Prepared;
 use super::error::ConnectionError;
-use super::pool::Pool;
+use super::pool::{Hungry, Pool};
+use super::spin::Spin;
 use super::state::Conn;
-use super::waiters::wake_all;
+use super::wait::Turns;
 use crate::{
     CompletionChannel, CompletionQueue, PreparedQueuePair, ProtectionDomain, QpType, owned,
 };
@@ -35,10 +37,12 @@ pub(super) struct Shared {
     /// Connections that are gone, whose completions may still be in the completion queue.
     pub(super) retired: Mutex<Vec<u32>>,
     pub(super) closed: AtomicBool,
-    /// How many [`Driver`](super::Driver)s run, and whether a waiting thread stands in for one.
+    /// How many [`Driver`](super::Driver)s run.
     pub(super) drivers: AtomicUsize,
-    pub(super) standing_in: AtomicBool,
-    pub(super) panicked: AtomicU64,
+    /// Waiting threads, one of which stands in where no driver runs.
+    pub(super) turns: Turns,
+    pub(super) bells: Arc<Bells>,
+    pub(super) spin: Spin,
 }
 
 /// What only one thread does at a time.
@@ -64,11 +68,20 @@ impl Shared {
         settings: Settings,
         (cq, channel): (CompletionQueue, CompletionChannel),
         srq: Option<owned::SharedReceiveQueue>,
-    ) -> Self {
-        let pool = Pool::new(pd, settings.buffer_size, settings.buffers);
-        Self {
+    ) -> Result<Self> {
+        let bells = Arc::new(Bells::default());
+        let pool = Pool::new(
+            pd,
+            settings.buffer_size,
+            settings.buffers,
+            Arc::clone(&bells),
+        );
+        Ok(Self {
             pd: pd.clone(),
             pool: Arc::new(pool),
+            turns: Turns::new(&bells)?,
+            bells,
+            spin: Spin::new(settings.spin, settings.is_adaptive),
             settings,
             channel,
             poller: Mutex::new(Poller {
@@ -84,9 +97,7 @@ impl Shared {
             retired: Mutex::default(),
             closed: AtomicBool::new(false),
             drivers: AtomicUsize::new(0),
-            standing_in: AtomicBool::new(false),
-            panicked: AtomicU64::new(0),
-        }
+        })
     }
 
     /// The completion queue, for a turn. Lets those go first that build with it: a poller that
@@ -135,7 +146,7 @@ impl Shared {
         // Completions may have been taken, also where it failed.
         let mut wake = std::mem::take(&mut poller.wake);
         drop(poller);
-        self.count_panics(wake_all(&mut wake));
+        self.bells.wake(&mut wake);
         prepared
     }
 
@@ -204,7 +215,8 @@ impl Shared {
                 table.remove(&conn.number);
             }
         }
-        self.count_panics(conn.end(why));
+        conn.end(why, &self.bells);
+        self.reclaim();
     }
 
     /// Ends all connections, and everything that waits.
@@ -212,12 +224,9 @@ impl Shared {
         self.closed.store(true, Ordering::Release);
         let all = std::mem::take(&mut *self.table_mut());
         for conn in all.into_values() {
-            self.count_panics(conn.end(why));
+            conn.end(why, &self.bells);
         }
-    }
-
-    pub(super) fn count_panics(&self, count: u64) {
-        self.panicked.fetch_add(count, Ordering::Relaxed);
+        self.bells.ring();
     }
 
     /// The completion queue was seen empty: nothing in it is of connections that retired before.
@@ -230,42 +239,72 @@ impl Shared {
         self.table().len()
     }
 
-    /// Keepalives, receives that no buffer was there for, receives that were lost.
-    pub(super) fn tick(&self, poller: &mut Poller) {
-        let every = self.settings.keepalive.unwrap_or(IDLE);
+    /// Keepalives, and receives that no buffer was there for.
+    pub(super) fn look_after(&self, poller: &mut Poller) {
+        if self.pool.is_hungry() {
+            self.feed();
+        }
+        let Some(every) = self.settings.keepalive else {
+            return;
+        };
         if poller.ticked.elapsed() < every {
             return;
         }
         poller.ticked = Instant::now();
         let all: Vec<_> = self.table().values().cloned().collect();
         for conn in &all {
-            conn.refill();
-            if self.settings.keepalive.is_some() {
-                conn.probe(&mut poller.wake);
+            conn.probe(&mut poller.wake);
+        }
+    }
+
+    /// Posts receives for those who wait for buffers, in the order in which they came.
+    fn feed(&self) {
+        let mut limit = self.connections() + 1;
+        while limit > 0
+            && let Some(next) = self.pool.next_hungry()
+        {
+            limit -= 1;
+            match next {
+                Hungry::Connection(number) => {
+                    let conn = self.table().get(&number).cloned();
+                    if let Some(buffer) = conn.and_then(|conn| conn.refill()) {
+                        self.pool.put_silently(buffer);
+                    }
+                }
+                Hungry::Shared => {
+                    if let Some(srq) = &self.srq {
+                        self.fill(&mut lock_srq(srq));
+                    }
+                }
             }
         }
-        if let Some(srq) = &self.srq {
+    }
+
+    /// A connection has ended: receives of the shared queue whose completions were lost with it.
+    fn reclaim(&self) {
+        let Some(srq) = &self.srq else { return };
+        {
             let mut srq = lock_srq(srq);
             while let Some(finished) = srq.unpolled() {
-                self.pool.put_memory(finished.memory);
+                self.pool.put_memory_silently(finished.memory);
             }
             self.fill(&mut srq);
         }
+        self.pool.tell();
     }
 
     /// Posts the receives that the shared receive queue lacks, as far as there are buffers.
     pub(super) fn fill(&self, srq: &mut owned::SharedReceiveQueue) {
         while srq.receives_posted() < self.settings.receives as usize {
-            let Ok(buffer) = self.pool.take() else { return };
+            let Some(buffer) = self.pool.take_for(Hungry::Shared) else {
+                return;
+            };
             if let Err(refused) = srq.recv(buffer, 0) {
-                return self.pool.put(refused.buffer);
+                return self.pool.put_silently(refused.buffer);
             }
         }
     }
 }
-
-/// The longest that nothing is looked after.
-pub(super) const IDLE: Duration = Duration::from_millis(100);
 
 pub(super) fn lock_srq(
     srq: &Mutex<owned::SharedReceiveQueue>,

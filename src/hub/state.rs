@@ -7,13 +7,14 @@ use std::task::Waker;
 use uverbs_core::PostError;
 use uverbs_core::types::{QpAttr, QpState, Remote, RemoteKey, WcOpcode, WcStatus};
 
+use super::bells::Bells;
 use super::builder::Settings;
 use super::error::ConnectionError;
 use super::message::Message;
-use super::pool::{Pool, PooledBuffer};
-use super::waiters::{Waiters, wake_all};
+use super::pool::{Hungry, Pool, PooledBuffer};
+use super::waiters::Waiters;
 use crate::Completion;
-use crate::owned::{self, Finished, Memory, Work};
+use crate::owned::{self, Buffer, Finished, Memory, Work};
 
 /// `user_data` of receives and of keepalives; that of other requests is their slot.
 const RECEIVE: u64 = u64::MAX;
@@ -45,6 +46,8 @@ pub(super) struct State {
     pub(super) inbox: VecDeque<Message>,
     pub(super) receivers: Waiters,
     pub(super) room: Waiters,
+    /// The queue pair's, as those who wait for buffers are known.
+    number: u32,
     /// How many receives should be posted, and are not.
     short: u32,
     /// Whether anything completed since the last keepalive was due.
@@ -85,6 +88,7 @@ impl Conn {
             sends: settings.sends as usize,
             backlog: settings.backlog,
             state: Mutex::new(State {
+                number,
                 short: receives,
                 heard: true,
                 ..State::default()
@@ -101,7 +105,16 @@ impl Conn {
     pub(super) fn connected(&self, qp: owned::QueuePair) {
         let mut state = self.lock();
         state.qp = Some(qp);
-        state.top_up(&self.pool);
+        let refused = state.top_up(&self.pool);
+        drop(state);
+        self.put_back(refused);
+    }
+
+    /// To be called without the lock.
+    pub(super) fn put_back(&self, buffer: Option<Buffer>) {
+        if let Some(buffer) = buffer {
+            self.pool.put(buffer);
+        }
     }
 
     /// Ends a request of this connection; returns the completion if it is none of its queue pair's.
@@ -201,13 +214,13 @@ impl Conn {
         }
     }
 
-    /// Posts receives that there was no buffer for.
-    pub(super) fn refill(&self) {
-        self.lock().top_up(&self.pool);
+    /// Posts receives that there was no buffer for. Returns a buffer that the queue refused.
+    pub(super) fn refill(&self) -> Option<Buffer> {
+        self.lock().top_up(&self.pool)
     }
 
     /// Ends it: every wait ends with `why`, the queue pair is destroyed, its memory returned.
-    pub(super) fn end(&self, why: ConnectionError) -> u64 {
+    pub(super) fn end(&self, why: ConnectionError, bells: &Bells) {
         let mut wake = Vec::new();
         let (qp, inbox) = {
             let mut state = self.lock();
@@ -218,9 +231,10 @@ impl Conn {
         // If the kernel does not confirm it, the memory is leaked, and counted.
         let memory = qp.and_then(|qp| qp.destroy().ok()).unwrap_or_default();
         for memory in memory {
-            self.pool.put_memory(memory);
+            self.pool.put_memory_silently(memory);
         }
-        wake_all(&mut wake)
+        self.pool.tell();
+        bells.wake(&mut wake);
     }
 }
 
@@ -276,7 +290,7 @@ impl State {
             Some(ConnectionError::Closed | ConnectionError::Failed(_) | ConnectionError::Backlog)
         );
         if closed || !status.is_success() {
-            pool.put(buffer);
+            pool.put_silently(buffer);
             return;
         }
         let imm = completion.imm;
@@ -292,14 +306,14 @@ impl State {
         self.under_way = self.under_way.saturating_sub(1);
         self.room.take_all(wake);
         let Ok(slot) = usize::try_from(slot) else {
-            return pool.put_memory(finished.memory);
+            return pool.put_memory_silently(finished.memory);
         };
         let ended = Slot::Ended(finished.status, finished.memory);
         match self.set(slot, ended) {
             Slot::UnderWay(waker) => wake.extend(waker),
             Slot::Abandoned | Slot::Free | Slot::Ended(..) => {
                 if let Slot::Ended(_, memory) = self.set(slot, Slot::Free) {
-                    pool.put_memory(memory);
+                    pool.put_memory_silently(memory);
                 }
                 self.free.push(slot);
             }
@@ -327,45 +341,48 @@ impl State {
     }
 
     /// Nobody waits for the request in `slot` any more: its memory goes back to the pool when it
-    /// ends. Returns a waker to be dropped without the lock.
-    pub(super) fn abandon(&mut self, slot: usize, pool: &Pool) -> Option<Waker> {
+    /// ends. Returns memory and a waker, to be put back and dropped without the lock.
+    pub(super) fn abandon(&mut self, slot: usize) -> (Option<Memory>, Option<Waker>) {
         match self.set(slot, Slot::Free) {
             Slot::UnderWay(waker) => {
                 self.set(slot, Slot::Abandoned);
-                return waker;
+                (None, waker)
             }
             Slot::Abandoned => {
                 self.set(slot, Slot::Abandoned);
+                (None, None)
             }
             Slot::Ended(_, memory) => {
                 self.free.push(slot);
-                pool.put_memory(memory);
+                (Some(memory), None)
             }
-            Slot::Free => {}
+            Slot::Free => (None, None),
         }
-        None
     }
 
-    /// The oldest message; another receive takes its place.
-    pub(super) fn take_message(&mut self, pool: &Arc<Pool>) -> Option<Message> {
+    /// The oldest message; another receive takes its place. Also returns a buffer that the queue
+    /// refused, to be put back without the lock.
+    pub(super) fn take_message(&mut self, pool: &Arc<Pool>) -> Option<(Message, Option<Buffer>)> {
         let message = self.inbox.pop_front()?;
-        if !message.is_shared() {
-            self.short = self.short.saturating_add(1);
-            self.top_up(pool);
+        if message.is_shared() {
+            return Some((message, None));
         }
-        Some(message)
+        self.short = self.short.saturating_add(1);
+        let refused = self.top_up(pool);
+        Some((message, refused))
     }
 
-    /// Posts the receives that are missing, as far as there are buffers.
-    fn top_up(&mut self, pool: &Arc<Pool>) {
-        let Some(qp) = &mut self.qp else { return };
+    /// Posts the receives that are missing, as far as there are buffers. Returns a buffer that the
+    /// queue refused.
+    fn top_up(&mut self, pool: &Arc<Pool>) -> Option<Buffer> {
+        let qp = self.qp.as_mut()?;
         while self.short > 0 && self.over.is_none() {
-            let Ok(buffer) = pool.take() else { return };
+            let buffer = pool.take_for(Hungry::Connection(self.number))?;
             if let Err(refused) = qp.recv(buffer, RECEIVE) {
-                pool.put(refused.buffer);
-                return;
+                return Some(refused.buffer);
             }
             self.short -= 1;
         }
+        None
     }
 }

@@ -9,7 +9,10 @@ use super::Events;
 use crate::asynchronous::AsyncCompletionChannel;
 
 impl Events for AsyncCompletionChannel {
-    async fn event(&self, limit: Duration) -> Result<bool> {
+    async fn event(&self, limit: Option<Duration>) -> Result<bool> {
+        let Some(limit) = limit else {
+            return Self::event(self).await.map(|_| true);
+        };
         // tokio panics in a runtime without timers; this library does not.
         let event = AssertUnwindSafe(|| tokio::time::timeout(limit, Self::event(self)));
         let event = catch_unwind(event).map_err(|_| {

@@ -5,11 +5,12 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use uverbs_core::hw::Pages;
 use uverbs_core::types::{AccessFlags, OutOfRange, RemoteKey, RemoteMemory, Sge};
 use uverbs_core::{Error, ErrorKind, Op, Result};
 
-use super::region;
+use super::backing::Backing;
+use super::region::{self, Held};
+use crate::memory::DmabufRange;
 use crate::{MemoryRegion, ProtectionDomain};
 
 /// What peers may do, or what a window may allow them to do. Other memory is lent out as slices,
@@ -21,6 +22,11 @@ const PEERS: AccessFlags = AccessFlags::REMOTE_READ
     .union(AccessFlags::MW_BIND);
 
 /// Memory that peers with its key may read, write or change at any time.
+///
+/// It is allocated ([`expose`](ProtectionDomain::expose)), the program's own
+/// ([`expose_owned`](ProtectionDomain::expose_owned)), shared with other processes
+/// ([`expose_shared`](ProtectionDomain::expose_shared)), or another device's
+/// ([`expose_dmabuf`](ProtectionDomain::expose_dmabuf)).
 ///
 /// It lends no reference to its bytes: they are copied in and out, each byte once, while peers and
 /// other threads may be writing; the copy is then a mix of old and new. Words of 8 aligned bytes
@@ -44,11 +50,12 @@ pub struct ExposedMemory {
     region: Arc<Exposed>,
 }
 
-/// The registration is undone before the pages are unmapped.
+/// The registration is undone before the memory is freed.
 #[derive(Debug)]
-struct Exposed {
-    mr: MemoryRegion,
-    pages: Arc<Pages>,
+pub(super) struct Exposed {
+    pub(super) mr: MemoryRegion,
+    /// The memory as this process accesses it; `None` for memory that it does not.
+    pub(super) backing: Option<Backing>,
 }
 
 /// Bytes that are copied at a time to and from readers and writers.
@@ -65,39 +72,84 @@ impl ProtectionDomain {
     /// sense here (none for peers, on-demand paging, huge pages, zero-based addresses) or have no
     /// name; [`OutOfResources`](ErrorKind::OutOfResources) for memory, usually `RLIMIT_MEMLOCK`.
     pub fn expose(&self, len: usize, access: AccessFlags) -> Result<ExposedMemory> {
-        access.checked(Op::RegisterMemory, "access")?;
-        let refused = AccessFlags::ON_DEMAND | AccessFlags::HUGETLB | AccessFlags::ZERO_BASED;
-        if access.intersects(refused) {
-            return Err(Error::new(Op::RegisterMemory, ErrorKind::InvalidInput)
-                .fact("access", access.to_string()));
-        }
-        if !access.intersects(PEERS) {
-            return Err(Error::new(Op::RegisterMemory, ErrorKind::InvalidInput)
-                .fact("access", access.to_string())
-                .hint("exposed memory is what peers reach; for memory of this side alone there are buffers"));
-        }
-        let writes = AccessFlags::REMOTE_WRITE | AccessFlags::REMOTE_ATOMIC;
-        let local = if access.intersects(writes) {
-            AccessFlags::LOCAL_WRITE
-        } else {
-            AccessFlags::empty()
-        };
-        let (mr, pages) = region::allocate(self, len, access | local)?;
-        Ok(ExposedMemory {
-            region: Arc::new(Exposed { mr, pages }),
-        })
+        let access = for_peers(access)?;
+        let (mr, pages) = region::allocate(self, len, access)?;
+        Ok(ExposedMemory::new(mr, Some(region::backing(pages))))
+    }
+
+    /// `ibv_reg_dmabuf_mr`—registers a part of a dmabuf, such as a GPU's memory, for requests of
+    /// this side and for what `access` allows peers. One system call, since Linux 5.12.
+    ///
+    /// This process does not access it ([`is_local`](ExposedMemory::is_local)). Offsets into it
+    /// count from the start of the range, and peers address it from its `iova`.
+    ///
+    /// # Errors
+    /// As [`register_dmabuf`](Self::register_dmabuf).
+    #[doc(alias = "ibv_reg_dmabuf_mr")]
+    pub fn expose_dmabuf(
+        &self,
+        range: &DmabufRange<'_>,
+        access: AccessFlags,
+    ) -> Result<ExposedMemory> {
+        let mr = self.register_dmabuf(range, access)?;
+        Ok(ExposedMemory::new(mr, None))
     }
 }
 
+/// What a region of exposed memory is registered with.
+pub(super) fn for_peers(access: AccessFlags) -> Result<AccessFlags> {
+    access.checked(Op::RegisterMemory, "access")?;
+    let refused = AccessFlags::ON_DEMAND | AccessFlags::HUGETLB | AccessFlags::ZERO_BASED;
+    if access.intersects(refused) {
+        return Err(Error::new(Op::RegisterMemory, ErrorKind::InvalidInput)
+            .fact("access", access.to_string()));
+    }
+    if !access.intersects(PEERS) {
+        return Err(Error::new(Op::RegisterMemory, ErrorKind::InvalidInput)
+            .fact("access", access.to_string())
+            .hint("exposed memory is what peers reach; for memory of this side alone there are buffers"));
+    }
+    let writes = AccessFlags::REMOTE_WRITE | AccessFlags::REMOTE_ATOMIC;
+    let local = if access.intersects(writes) {
+        AccessFlags::LOCAL_WRITE
+    } else {
+        AccessFlags::empty()
+    };
+    Ok(access | local)
+}
+
 impl ExposedMemory {
-    /// Bytes.
-    pub fn len(&self) -> usize {
-        self.region.pages.len()
+    pub(super) fn new(mr: MemoryRegion, backing: Option<Backing>) -> Self {
+        Self {
+            region: Arc::new(Exposed { mr, backing }),
+        }
     }
 
-    /// True for no bytes, which cannot be allocated.
+    /// The memory itself, unless there are clones.
+    pub(super) fn into_only(self) -> Result<Exposed, Self> {
+        Arc::try_unwrap(self.region).map_err(|region| Self { region })
+    }
+
+    /// What owns it, if this process accesses it.
+    pub(super) fn held(&self) -> Option<&Held> {
+        Some(&self.region.backing.as_ref()?.held)
+    }
+
+    /// Bytes.
+    pub fn len(&self) -> usize {
+        // What was registered fitted into the address space, or a dmabuf.
+        usize::try_from(self.region.mr.length()).unwrap_or(usize::MAX)
+    }
+
+    /// True for no bytes, which cannot be registered.
     pub fn is_empty(&self) -> bool {
-        self.region.pages.is_empty()
+        self.len() == 0
+    }
+
+    /// Whether this process can access it. If not (memory of [another
+    /// device](ProtectionDomain::expose_dmabuf)), nothing below copies, loads or stores anything.
+    pub fn is_local(&self) -> bool {
+        self.region.backing.is_some()
     }
 
     /// The key to give to peers.
@@ -127,7 +179,8 @@ impl ExposedMemory {
     /// fit.
     #[must_use = "nothing is copied from outside"]
     pub fn read(&self, offset: usize, bytes: &mut [u8]) -> bool {
-        self.region.pages.copy_to(offset, bytes)
+        let words = self.region.backing.as_ref().map(Backing::words);
+        words.is_some_and(|words| words.read(offset, bytes))
     }
 
     /// Copies `bytes` in at `offset`. Returns false, and copies nothing, if the range does not fit.
@@ -137,21 +190,26 @@ impl ExposedMemory {
     /// the word at either end.
     #[must_use = "nothing is copied to outside"]
     pub fn write(&self, offset: usize, bytes: &[u8]) -> bool {
-        self.region.pages.copy_from(offset, bytes)
+        let words = self.region.backing.as_ref().map(Backing::words);
+        words.is_some_and(|words| words.write(offset, bytes))
     }
 
     /// The aligned 8 bytes at `offset`, loaded in one access with acquire ordering: what the peer
     /// wrote before them over the same connection is visible. `None` if `offset` is outside or
     /// unaligned.
     pub fn load(&self, offset: usize) -> Option<u64> {
-        self.region.pages.load(offset, Ordering::Acquire)
+        Some(self.word(offset)?.load(Ordering::Acquire))
     }
 
     /// Stores the aligned 8 bytes at `offset` in one access, after everything written before.
     /// Returns false if `offset` is outside or unaligned.
     #[must_use = "nothing is stored outside"]
     pub fn store(&self, offset: usize, value: u64) -> bool {
-        self.region.pages.store(offset, value, Ordering::Release)
+        let word = self.word(offset);
+        word.is_some_and(|word| {
+            word.store(value, Ordering::Release);
+            true
+        })
     }
 
     /// Stores `new` in the aligned 8 bytes at `offset` if they are `current`, in one access with
@@ -198,7 +256,7 @@ impl ExposedMemory {
     }
 
     fn word(&self, offset: usize) -> Option<&AtomicU64> {
-        self.region.pages.word(offset)
+        self.region.backing.as_ref()?.words().word(offset)
     }
 
     /// Writes the bytes of `range` to `to`, in chunks of up to 16 KiB that are copied first,
@@ -206,7 +264,8 @@ impl ExposedMemory {
     ///
     /// # Errors
     /// [`InvalidInput`](io::ErrorKind::InvalidInput) for a range outside, with nothing written;
-    /// else those of `to`.
+    /// [`Unsupported`](io::ErrorKind::Unsupported) for memory of another device; else those of
+    /// `to`.
     pub fn write_to(&self, range: Range<usize>, mut to: impl Write) -> io::Result<()> {
         self.check(&range)?;
         let mut bytes = vec![0; range.len().min(CHUNK)];
@@ -224,6 +283,7 @@ impl ExposedMemory {
     ///
     /// # Errors
     /// [`InvalidInput`](io::ErrorKind::InvalidInput) for a range outside, with nothing read;
+    /// [`Unsupported`](io::ErrorKind::Unsupported) for memory of another device;
     /// [`UnexpectedEof`](io::ErrorKind::UnexpectedEof) if there are fewer bytes; else those of
     /// `from`. Chunks that were complete are in the memory then.
     pub fn read_from(&self, range: Range<usize>, mut from: impl Read) -> io::Result<()> {
@@ -239,6 +299,9 @@ impl ExposedMemory {
     }
 
     fn check(&self, range: &Range<usize>) -> io::Result<()> {
+        if !self.is_local() {
+            return Err(io::ErrorKind::Unsupported.into());
+        }
         self.remote_at(range.clone())
             .map(|_| ())
             .map_err(|error| io::Error::new(io::ErrorKind::InvalidInput, error))

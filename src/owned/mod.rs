@@ -6,7 +6,8 @@
 //!   owner.
 //! - A buffer is allocated alone or with others, taken from a [`BufferPool`], or made of memory
 //!   that the program has ([`StableBytes`]), which is given back after its deregistration.
-//! - [`ExposedMemory`] is memory that peers may read or write at any time. It never lends a
+//! - [`ExposedMemory`] is memory that peers may read or write at any time: the library's, the
+//!   program's, [shared](SharedMemory) with other processes, or a dmabuf. It never lends a
 //!   reference; bytes are copied in and out.
 //! - A queue pair that is dropped is destroyed first, and its buffers are freed once the kernel has
 //!   confirmed that. If the kernel does not, they are leaked.
@@ -14,12 +15,14 @@
 //! A request is signaled, so that its memory comes back with a completion of its own, unless it
 //! asks not to be ([`Work::unsignaled`]); then it comes back after that of a later one.
 
+mod backing;
 mod buffer;
 mod exposed;
 mod pool;
 mod qp;
 mod region;
 mod sges;
+mod shared_memory;
 mod slab;
 mod srq;
 mod stable;
@@ -31,6 +34,7 @@ pub use buffer::Buffer;
 pub use exposed::ExposedMemory;
 pub use pool::BufferPool;
 pub use qp::{Batch, QueuePair};
+pub use shared_memory::{PageSize, SharedMemory};
 pub use srq::SharedReceiveQueue;
 pub use stable::{NotRegistered, NotReturned, StableBytes};
 #[cfg(feature = "zerocopy")]

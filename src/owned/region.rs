@@ -16,6 +16,7 @@ use uverbs_core::hw::Pages;
 use uverbs_core::types::{AccessFlags, LocalKey};
 use uverbs_core::{Error, Op, Result};
 
+use super::backing::Backing;
 use super::pool::Free;
 use crate::{MemoryRegion, ProtectionDomain};
 
@@ -65,12 +66,21 @@ pub(super) fn allocate(
     Ok((mr, pages))
 }
 
-/// Registers memory that `held` owns.
+/// Pages that were allocated for one region, as this process accesses them.
+pub(super) fn backing(pages: Arc<Pages>) -> Backing {
+    let (start, len) = (pages.as_ptr(), pages.len());
+    // SAFETY: a mapping does not begin at address 0.
+    let start = unsafe { NonNull::new_unchecked(start) };
+    // SAFETY: the pages are mapped while they are held, and were for this region alone.
+    unsafe { Backing::new(start, len, pages) }
+}
+
+/// Registers memory that `held` owns, so that children do not make it a copy of what the device
+/// uses.
 ///
 /// # Safety
-/// Until `held` is dropped, the `len` bytes at `start` stay mapped, and nothing accesses them
-/// except as `access` and the handles of the region allow. No other code has excluded any of their
-/// pages from children and relies on that.
+/// As [`register_as_it_is`]. No other code has excluded any of the pages from children and relies
+/// on that.
 pub(super) unsafe fn register(
     pd: &ProtectionDomain,
     start: NonNull<u8>,
@@ -79,12 +89,30 @@ pub(super) unsafe fn register(
     held: Held,
 ) -> Result<MemoryRegion> {
     let fork = pd.context().fork_guard()?;
-    let protected = if fork.is_needed() {
+    if !fork.is_needed() {
         // SAFETY: the caller's promise.
-        Some(unsafe { fork.protect(start.addr().get(), len) }?)
-    } else {
-        None
-    };
+        return unsafe { register_as_it_is(pd, start, len, access, held) };
+    }
+    // SAFETY: the caller's promise.
+    let protected = unsafe { fork.protect(start.addr().get(), len) }?;
+    // The pages are given back to children while they are still mapped.
+    let held = Arc::new((protected, held)) as Held;
+    // SAFETY: the caller's promise.
+    unsafe { register_as_it_is(pd, start, len, access, held) }
+}
+
+/// Registers memory that `held` owns, and that children share or copy as they like.
+///
+/// # Safety
+/// Until `held` is dropped, the `len` bytes at `start` stay mapped, and nothing accesses them
+/// except as `access` and the handles of the region allow.
+pub(super) unsafe fn register_as_it_is(
+    pd: &ProtectionDomain,
+    start: NonNull<u8>,
+    len: usize,
+    access: AccessFlags,
+    held: Held,
+) -> Result<MemoryRegion> {
     let address = start.as_ptr().expose_provenance() as u64;
     let init = MrInit {
         address,
@@ -92,6 +120,5 @@ pub(super) unsafe fn register(
         iova: address,
         access,
     };
-    // The pages are given back to children while they are still mapped.
-    MemoryRegion::register(pd, &init, (protected, held))
+    MemoryRegion::register(pd, &init, held)
 }

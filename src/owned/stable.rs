@@ -16,9 +16,11 @@ use std::sync::Arc;
 use uverbs_core::types::AccessFlags;
 use uverbs_core::{Error, ErrorKind, Op, Result};
 
-use super::Buffer;
+use super::backing::Backing;
+use super::exposed::{Exposed, for_peers};
 use super::region::{self, Held, Region};
-use crate::ProtectionDomain;
+use super::{Buffer, ExposedMemory};
+use crate::{MemoryRegion, ProtectionDomain};
 
 /// A value that owns bytes which can be registered.
 ///
@@ -65,13 +67,13 @@ unsafe impl StableBytes for memmap2::MmapMut {
 /// A value that nothing refers to until it is taken out.
 ///
 /// It is not a `M` for the compiler, so moving it makes no claim to the memory that it owns.
-struct Kept<M>(MaybeUninit<M>);
+pub(super) struct Kept<M>(MaybeUninit<M>);
 
 // SAFETY: no reference to the value is made while it is shared.
 unsafe impl<M: Send> Sync for Kept<M> {}
 
 impl<M> Kept<M> {
-    fn into_inner(self) -> M {
+    pub(super) fn into_inner(self) -> M {
         let kept = ManuallyDrop::new(self);
         // SAFETY: it was initialized when it was made, and is neither used nor dropped again.
         unsafe { kept.0.assume_init_read() }
@@ -94,14 +96,67 @@ pub struct NotRegistered<M> {
     pub memory: Option<M>,
 }
 
-/// A buffer whose memory was not given back.
+/// Memory that was not given back: a [`Buffer`], or
+/// [`ExposedMemory`](crate::owned::ExposedMemory).
 #[derive(Debug)]
-pub struct NotReturned {
+pub struct NotReturned<T> {
     /// Why.
     pub error: Error,
-    /// The buffer, which can still be used. `None` if the kernel refused the deregistration: the
-    /// memory is leaked then.
-    pub buffer: Option<Buffer>,
+    /// The memory, which can still be used. `None` if the kernel refused the deregistration: it is
+    /// leaked then.
+    pub memory: Option<T>,
+}
+
+/// A value that was registered.
+pub(super) struct Taken {
+    pub(super) mr: MemoryRegion,
+    pub(super) bytes: NonNull<[u8]>,
+    /// The value.
+    pub(super) kept: Held,
+}
+
+/// Takes over `memory` and registers it.
+pub(super) fn take_over<M: StableBytes>(
+    pd: &ProtectionDomain,
+    memory: M,
+    access: AccessFlags,
+) -> Result<Taken, NotRegistered<M>> {
+    let mut kept = Kept(MaybeUninit::new(memory));
+    // SAFETY: it was initialized on the line before.
+    let bytes = unsafe { kept.0.assume_init_mut() }.bytes();
+    if let Err(error) = check(pd, bytes) {
+        let memory = Some(kept.into_inner());
+        return Err(NotRegistered { error, memory });
+    }
+    let kept = Arc::new(kept);
+    let held = Arc::clone(&kept) as Held;
+    // SAFETY: the bytes are the value's, which says that they stay mapped and that no one else uses
+    // them while it is kept.
+    match unsafe { region::register(pd, bytes.cast(), bytes.len(), access, held) } {
+        Ok(mr) => Ok(Taken { mr, bytes, kept }),
+        // If the kernel may have registered it, another owner was leaked.
+        Err(error) => Err(NotRegistered {
+            error,
+            memory: Arc::into_inner(kept).map(Kept::into_inner),
+        }),
+    }
+}
+
+/// Whether `held` is a value of this type that was taken over.
+pub(super) fn is_of<M: StableBytes>(held: &Held) -> Result<()> {
+    if (&**held as &dyn Any).is::<Kept<M>>() {
+        return Ok(());
+    }
+    Err(Error::invalid(Op::DeregisterMemory, "memory")
+        .hint("it was allocated by the library, or registered as another type"))
+}
+
+/// The value, once the registration that shared it is gone.
+pub(super) fn give_back<M: StableBytes>(held: Held) -> Result<M> {
+    let kept = held.downcast::<Kept<M>>().ok().and_then(Arc::into_inner);
+    // The registration was the only other owner.
+    kept.map(Kept::into_inner)
+        .ok_or_else(|| Error::new(Op::DeregisterMemory, ErrorKind::InvalidState))
 }
 
 impl ProtectionDomain {
@@ -134,30 +189,42 @@ impl ProtectionDomain {
     /// [`Unsupported`](ErrorKind::Unsupported) for parts of pages on kernels before 5.12.
     #[doc(alias = "ibv_reg_mr")]
     pub fn register_owned<M: StableBytes>(&self, memory: M) -> Result<Buffer, NotRegistered<M>> {
-        let mut kept = Kept(MaybeUninit::new(memory));
-        // SAFETY: it was initialized on the line before.
-        let bytes = unsafe { kept.0.assume_init_mut() }.bytes();
-        if let Err(error) = check(self, bytes) {
-            let memory = Some(kept.into_inner());
-            return Err(NotRegistered { error, memory });
-        }
-        let kept = Arc::new(kept);
-        let held = Arc::clone(&kept) as Held;
-        let access = AccessFlags::LOCAL_WRITE;
+        let Taken { mr, bytes, kept } = take_over(self, memory, AccessFlags::LOCAL_WRITE)?;
+        let region = Arc::new(Region::new(mr, kept, None));
+        // SAFETY: these are all the bytes that were registered, and this the only buffer.
+        Ok(unsafe { Buffer::of(&region, bytes.cast(), bytes.len()) })
+    }
+}
+
+impl ProtectionDomain {
+    /// `ibv_reg_mr`—takes over `memory` and lets peers access it as `access` allows;
+    /// [`ExposedMemory::into_inner`] gives it back. In all else as
+    /// [`register_owned`](Self::register_owned).
+    ///
+    /// Peers and this process access it in words of 8 aligned bytes; a `Vec<u8>` or `Box<[u8]>`
+    /// need not begin with a whole one, but those of common allocators do.
+    ///
+    /// # Errors
+    /// The memory, and the error: as [`register_owned`](Self::register_owned) and
+    /// [`expose`](Self::expose).
+    #[doc(alias = "ibv_reg_mr")]
+    pub fn expose_owned<M: StableBytes>(
+        &self,
+        memory: M,
+        access: AccessFlags,
+    ) -> Result<ExposedMemory, NotRegistered<M>> {
+        let access = match for_peers(access) {
+            Ok(access) => access,
+            Err(error) => {
+                let memory = Some(memory);
+                return Err(NotRegistered { error, memory });
+            }
+        };
+        let Taken { mr, bytes, kept } = take_over(self, memory, access)?;
         // SAFETY: the bytes are the value's, which says that they stay mapped and that no one else
         // uses them while it is kept.
-        match unsafe { region::register(self, bytes.cast(), bytes.len(), access, held) } {
-            Ok(mr) => {
-                let region = Arc::new(Region::new(mr, kept, None));
-                // SAFETY: these are all the bytes that were registered, and this the only buffer.
-                Ok(unsafe { Buffer::of(&region, bytes.cast(), bytes.len()) })
-            }
-            // If the kernel may have registered it, another owner was leaked.
-            Err(error) => Err(NotRegistered {
-                error,
-                memory: Arc::into_inner(kept).map(Kept::into_inner),
-            }),
-        }
+        let backing = unsafe { Backing::new(bytes.cast(), bytes.len(), kept) };
+        Ok(ExposedMemory::new(mr, Some(backing)))
     }
 }
 
@@ -189,16 +256,14 @@ impl Buffer {
     /// If the kernel refuses the deregistration, the memory is leaked and counted in
     /// [`Context::leaked`](crate::Context::leaked).
     #[doc(alias = "ibv_dereg_mr")]
-    pub fn into_inner<M: StableBytes>(mut self) -> Result<M, NotReturned> {
-        let op = Op::DeregisterMemory;
-        let refused = |error, buffer| Err(NotReturned { error, buffer });
-        if !(&*self.region.held as &dyn Any).is::<Kept<M>>() {
-            let error = Error::invalid(op, "memory")
-                .hint("it was allocated by the library, or registered as another type");
+    pub fn into_inner<M: StableBytes>(mut self) -> Result<M, NotReturned<Self>> {
+        let refused = |error, memory| Err(NotReturned { error, memory });
+        if let Err(error) = is_of::<M>(&self.region.held) {
             return refused(error, Some(self));
         }
         let Some(region) = Arc::get_mut(&mut self.region) else {
-            let error = Error::new(op, ErrorKind::Busy).hint("other parts of the memory exist");
+            let error = Error::new(Op::DeregisterMemory, ErrorKind::Busy)
+                .hint("other parts of the memory exist");
             return refused(error, Some(self));
         };
         if let Some(mr) = region.mr.take()
@@ -207,10 +272,43 @@ impl Buffer {
             return refused(error, None);
         }
         let held = std::mem::replace(&mut region.held, Arc::new(()));
-        let kept = held.downcast::<Kept<M>>().ok().and_then(Arc::into_inner);
-        match kept {
-            Some(kept) => Ok(kept.into_inner()),
-            // The registration was the only other owner.
+        give_back(held).or_else(|error| refused(error, None))
+    }
+}
+
+impl ExposedMemory {
+    /// Deregisters the memory that [`expose_owned`](ProtectionDomain::expose_owned) took over, and
+    /// gives it back, with what peers wrote. One system call.
+    ///
+    /// # Errors
+    /// The memory, and the error: [`InvalidInput`](ErrorKind::InvalidInput) if it is no `M`;
+    /// [`Busy`](ErrorKind::Busy) while clones exist, in the program or in a queue. If the kernel
+    /// refuses the deregistration, it is leaked and counted in
+    /// [`Context::leaked`](crate::Context::leaked).
+    #[doc(alias = "ibv_dereg_mr")]
+    pub fn into_inner<M: StableBytes>(self) -> Result<M, NotReturned<Self>> {
+        let refused = |error, memory| Err(NotReturned { error, memory });
+        let op = Op::DeregisterMemory;
+        let held = self.held();
+        let is_of = match held {
+            Some(held) => is_of::<M>(held),
+            None => Err(Error::invalid(op, "memory").hint("it is another device's")),
+        };
+        if let Err(error) = is_of {
+            return refused(error, Some(self));
+        }
+        let Exposed { mr, backing } = match self.into_only() {
+            Ok(only) => only,
+            Err(memory) => {
+                let error = Error::new(op, ErrorKind::Busy).hint("clones of the memory exist");
+                return refused(error, Some(memory));
+            }
+        };
+        if let Err(error) = mr.deregister() {
+            return refused(error, None);
+        }
+        match backing {
+            Some(backing) => give_back(backing.held).or_else(|error| refused(error, None)),
             None => refused(Error::new(op, ErrorKind::InvalidState), None),
         }
     }
@@ -238,13 +336,13 @@ impl<M> std::error::Error for NotRegistered<M> {
     }
 }
 
-impl fmt::Display for NotReturned {
+impl<T> fmt::Display for NotReturned<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.error.fmt(f)
     }
 }
 
-impl std::error::Error for NotReturned {
+impl<T: fmt::Debug> std::error::Error for NotReturned<T> {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         self.error.source()
     }

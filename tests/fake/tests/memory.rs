@@ -94,7 +94,7 @@ fn memory_that_is_in_use_is_not_given_back() {
     looped.qp.recv(posted, 1).unwrap();
     let refused = first.into_inner::<Vec<u8>>().unwrap_err();
     assert_eq!(refused.error.kind(), ErrorKind::Busy);
-    let first = refused.buffer.unwrap();
+    let first = refused.memory.unwrap();
     let [message] = looped.buffers::<1>(64).unwrap();
     looped.qp.send(message, 64, 2).unwrap();
     let finished = looped.finish(2).unwrap();
@@ -124,12 +124,12 @@ fn memory_is_given_back_as_what_it_was() {
     let refused = buffer.into_inner::<Box<[u8]>>().unwrap_err();
     assert_eq!(refused.error.kind(), ErrorKind::InvalidInput);
     assert_eq!(
-        refused.buffer.unwrap().into_inner::<Vec<u8>>().unwrap(),
+        refused.memory.unwrap().into_inner::<Vec<u8>>().unwrap(),
         [3; 10]
     );
     let [buffer] = pd.buffers::<1>(10).unwrap();
     let refused = buffer.into_inner::<Vec<u8>>().unwrap_err();
-    assert_eq!(refused.buffer.unwrap()[..], [0; 10]);
+    assert_eq!(refused.memory.unwrap()[..], [0; 10]);
 }
 
 #[test]
@@ -146,7 +146,7 @@ fn a_refused_deregistration_leaks_the_memory_and_counts_it() {
     );
     let refused = buffer.into_inner::<Watched>().unwrap_err();
     assert_eq!(refused.error.errno(), Some(Errno::BUSY));
-    assert!(refused.buffer.is_none());
+    assert!(refused.memory.is_none());
     assert_eq!(context.leaked(), 1);
     assert_eq!(Arc::strong_count(&owner), 2, "never freed");
 }

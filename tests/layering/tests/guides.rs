@@ -72,6 +72,25 @@ fn code_in_guides_is_code_of_examples() {
     assert!(seen > 20, "only {seen} blocks of code were found");
 }
 
+/// Fences of other kinds of Rust would not be looked at above; rustdoc compiles that of the page
+/// about the test bed.
+#[test]
+fn no_code_in_guides_escapes_by_its_fence() {
+    for page in pages() {
+        let is_compiled = page.ends_with("docs/testbed.md");
+        let text = read(&page);
+        let mut is_open = false;
+        for fence in text
+            .lines()
+            .filter_map(|line| line.trim().strip_prefix("```"))
+        {
+            is_open = !is_open;
+            let escapes = fence.starts_with("rust") && fence != "rust" && !is_compiled;
+            assert!(!is_open || !escapes, "{}: ```{fence}", page.display());
+        }
+    }
+}
+
 #[test]
 fn links_lead_somewhere() {
     let mut seen = 0;

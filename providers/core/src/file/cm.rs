@@ -64,7 +64,7 @@ impl CmFile {
     pub fn wait_event(&self, timeout: Option<Duration>) -> Result<bool> {
         let op = Op::CmGetEvent;
         self.check_process(op)?;
-        match wait_readable(self.fd(), timeout) {
+        match wait_readable(self.fd(), None, timeout) {
             Ok(readable) => Ok(readable == Some(true)),
             Err(errno) => Err(Error::os(op, errno)),
         }

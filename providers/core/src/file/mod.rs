@@ -31,8 +31,8 @@ use crate::error::{Errno, Error, ErrorKind, Op, Result};
 #[cfg(feature = "rings")]
 use crate::rings::{QueueKind, Watch, Watched};
 use crate::sys::{
-    Attr, Call, Command, ForkToken, Kernel, Mapping, Protection, Reply, Uhw, Value, WriteCommand,
-    cells, wait_readable,
+    Attr, Bell, Call, Command, ForkToken, Kernel, Mapping, Protection, Reply, Uhw, Value,
+    WriteCommand, cells, wait_readable,
 };
 
 /// Which encoding to use for a command that has several.
@@ -471,7 +471,22 @@ impl UverbsFile {
         fd: BorrowedFd<'_>,
         timeout: Option<std::time::Duration>,
     ) -> Result<bool> {
-        match wait_readable(fd, timeout) {
+        self.wait_readable_or(op, fd, None, timeout)
+    }
+
+    /// As [`wait_readable`](Self::wait_readable); also ends, as if the time were up, once `bell`
+    /// was rung.
+    ///
+    /// # Errors
+    /// As [`wait_readable`](Self::wait_readable).
+    pub fn wait_readable_or(
+        &self,
+        op: Op,
+        fd: BorrowedFd<'_>,
+        bell: Option<&Bell>,
+        timeout: Option<std::time::Duration>,
+    ) -> Result<bool> {
+        match wait_readable(fd, bell, timeout) {
             Ok(None) => Ok(false),
             Ok(Some(true)) => Ok(true),
             Ok(Some(false)) => {

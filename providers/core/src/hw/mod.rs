@@ -8,7 +8,7 @@
 //!
 //! | memory | width | how that is ensured |
 //! |---|---|---|
-//! | [`Pages`] (exposed memory, queues that own their memory) | 8-byte words; single bytes after the last whole word | `Words`: a part of a word is written by compare-and-exchange of the word |
+//! | [`Pages`] (queues that own their memory), exposed memory | 8-byte words; single bytes after the last whole word | `Words`: a part of a word is written by compare-and-exchange of the word |
 //! | [`UnitRing`], [`BlockRing`] | 8-byte words | a [`Part`] has one owner; accesses of other widths need exclusive access to the ring ([`BlockMut`]) |
 //! | [`SharedRing`]: its slots | 8-byte words | it owns its mapping |
 //! | [`SharedRing`]: its two indexes | 4 bytes | the same |

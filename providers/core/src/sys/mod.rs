@@ -6,6 +6,7 @@
 //! can be inspected.
 
 mod attr;
+mod bell;
 mod cm;
 mod descriptor;
 mod device;
@@ -20,6 +21,7 @@ mod random;
 pub mod recorder;
 mod recvmmsg;
 mod route;
+mod shared_memory;
 pub(crate) mod sysfs;
 mod unwind;
 mod wait;
@@ -29,6 +31,7 @@ use std::os::fd::BorrowedFd;
 
 pub use attr::{Attr, Command, Pointer, Uhw, Value, cells};
 pub(crate) use attr::{number, slice_cells};
+pub use bell::Bell;
 pub use cm::CmCommand;
 pub(crate) use descriptor::{NO_DESCRIPTOR, adopt_fd};
 pub(crate) use device::{CM, check_cm_device, is_driver};
@@ -39,6 +42,7 @@ pub use open::CharDevice;
 pub use random::random_u32;
 pub use recorder::fields::{Place, find as struct_layout, places as struct_places};
 pub use route::source_towards;
+pub use shared_memory::{PageSize, SharedMemory};
 pub(crate) use unwind::catch_panic;
 pub(crate) use wait::wait_readable;
 pub use write::WriteCommand;

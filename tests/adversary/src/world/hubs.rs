@@ -480,7 +480,7 @@ impl Wake for Strange {
 struct Liar(AtomicBool);
 
 impl Events for Liar {
-    async fn event(&self, _: Duration) -> uverbs::Result<bool> {
+    async fn event(&self, _: Option<Duration>) -> uverbs::Result<bool> {
         // Pending once, or a driver would never let go.
         let mut yielded = false;
         std::future::poll_fn(|_| match std::mem::replace(&mut yielded, true) {

@@ -39,3 +39,8 @@ pub use guest::{Child, Command, Guest, Output, complaints};
 pub use guest_init::{Ending, LogLine, Topology, WindowSize};
 pub use machine::Machine;
 pub use processor::Processor;
+
+/// The program in the page about this crate compiles.
+#[cfg(doctest)]
+#[doc = include_str!("../../../../docs/testbed.md")]
+struct Page;

@@ -21,11 +21,19 @@ pub(crate) fn reach_rts() -> anyhow::Result<PathBuf> {
 
 /// Builds an example of the documentation.
 pub(crate) fn example(name: &str) -> anyhow::Result<PathBuf> {
+    example_with(name, &[])
+}
+
+/// Builds an example of the documentation that needs features.
+pub(crate) fn example_with(name: &str, features: &[&str]) -> anyhow::Result<PathBuf> {
+    let features = features.join(",");
     let args = [
         "build",
         "--release",
         "--package",
         "uverbs",
+        "--features",
+        &features,
         "--example",
         name,
     ];

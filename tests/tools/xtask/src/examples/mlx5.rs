@@ -106,7 +106,7 @@ const COMMANDS: [Line; 6] = [
 ];
 
 /// Whether an example of this name is run here.
-pub(super) fn knows(name: &str) -> bool {
+pub(crate) fn knows(name: &str) -> bool {
     EXAMPLES.iter().any(|line| program(line) == name)
 }
 

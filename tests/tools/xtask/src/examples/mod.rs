@@ -12,7 +12,7 @@ use testbed::cargo::Built;
 use testbed::{Command, Guest, Kernel, Machine, complaints, host};
 
 /// Each example, and a text that it prints once it has succeeded.
-const EXAMPLES: [(&str, &str); 15] = [
+const EXAMPLES: [(&str, &str); 16] = [
     ("hello", "hello\n"),
     ("devices", "1 devices"),
     ("exchange", "the peer has gone"),
@@ -26,6 +26,7 @@ const EXAMPLES: [(&str, &str); 15] = [
         "key_value",
         "4 clients were killed, 4 finished, nothing leaked",
     ),
+    ("many_tasks", "100 connections each time, 0 leaked"),
     ("raw_batch", "request 7 received 6 bytes inline"),
     ("queue_pair_by_hand", "error to reset"),
     ("record", "0 refused"),
@@ -155,4 +156,29 @@ fn said_by(guest: &Guest, command: Command) -> anyhow::Result<String> {
         return Ok(output.stdout_text());
     }
     bail!("the kernel complained: {wrong:?}")
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+    use super::{EXAMPLES, mlx5};
+
+    #[test]
+    fn every_example_is_run_somewhere() {
+        let folder = testbed::cargo::workspace().join("docs/examples");
+        let files = std::fs::read_dir(folder).unwrap();
+        let mut seen = 0;
+        for file in files {
+            let path = file.unwrap().path();
+            if path.extension().is_none_or(|extension| extension != "rs") {
+                continue;
+            }
+            seen += 1;
+            let name = path.file_stem().unwrap().to_string_lossy().into_owned();
+            let is_run = EXAMPLES.iter().any(|(known, _)| *known == name) || mlx5::knows(&name);
+            assert!(is_run, "{name} is an example that is run nowhere");
+        }
+        assert!(seen > 20, "only {seen} examples were found");
+    }
 }

@@ -152,6 +152,14 @@ pub(super) const LISTS: Lists = Lists {
             "events can only be read",
         ),
         (
+            "uverbs::owned::shared_memory::SharedMemory::AsFd::as_fd",
+            "whoever has it may change the memory at any time, as peers may, and cannot shorten it",
+        ),
+        (
+            "uverbs_core::sys::shared_memory::SharedMemory::AsFd::as_fd",
+            "whoever has it may change the memory at any time, as peers may, and cannot shorten it",
+        ),
+        (
             "uverbs_mlx5::devx::event::EventChannel::AsFd::as_fd",
             "events can only be read",
         ),

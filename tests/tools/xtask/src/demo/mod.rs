@@ -1,5 +1,7 @@
 //! `cargo xtask demo`: shows what the project does, in one run.
 
+mod connections;
+
 use crate::programs;
 use clap::Args;
 use std::process::ExitCode;
@@ -12,6 +14,13 @@ pub(crate) struct Options {
     /// Kernel: 5.10, 6.1, 6.12 or newest.
     #[arg(long, default_value = "6.12")]
     kernel: String,
+    /// Instead run the examples with so many connections, such as 1000, whose clients are killed
+    /// and whose futures are dropped, on rxe and on a software ConnectX: an hour or so without KVM.
+    #[arg(long, value_name = "COUNT")]
+    connections: Option<usize>,
+    /// Only on this device: rxe0 or mlx5_0.
+    #[arg(long, value_name = "DEVICE", requires = "connections")]
+    device: Option<String>,
 }
 
 /// Time limit of a step.
@@ -61,6 +70,10 @@ const STEPS: [Step; 5] = [
 ];
 
 pub(crate) fn run(options: &Options) -> anyhow::Result<ExitCode> {
+    if let Some(count) = options.connections {
+        connections::run(&options.kernel, count, options.device.as_deref())?;
+        return Ok(ExitCode::SUCCESS);
+    }
     let since = Instant::now();
     let machine = Machine::new(Kernel::named(&options.kernel)?)
         .topology(Topology::TwoHosts)

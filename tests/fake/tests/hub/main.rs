@@ -6,6 +6,8 @@
     reason = "a test fails by panicking"
 )]
 
+mod sleep;
+
 use std::future::Future;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
@@ -406,7 +408,7 @@ fn who_is_refused_a_place_still_wakes_those_whose_completions_it_took() {
 struct Restless;
 
 impl Events for Restless {
-    async fn event(&self, _: Duration) -> uverbs::Result<bool> {
+    async fn event(&self, _: Option<Duration>) -> uverbs::Result<bool> {
         let mut looked = false;
         std::future::poll_fn(|_| {
             if std::mem::replace(&mut looked, true) {
