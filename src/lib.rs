@@ -5,13 +5,14 @@
 //! device's queues. A static musl binary is enough; a scratch container needs nothing else.
 //!
 //! ```no_run
-//! use uverbs::{QpType, owned};
+//! use uverbs::owned;
+//! use uverbs::transport::Rc;
 //!
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! let context = uverbs::Context::open("rxe0")?;
 //! let pd = context.alloc_pd()?;
 //! let mut cq = context.create_cq(16)?;
-//! let prepared = pd.queue_pair(QpType::Rc, &cq, &cq).build()?;
+//! let prepared = pd.queue_pair(Rc, &cq, &cq).build()?;
 //!
 //! // Tell the peer who we are, hear who it is; here the peer is this queue pair itself.
 //! let endpoint = prepared.endpoint();
@@ -90,6 +91,7 @@
 //! | [`time`], [`rate`], [`address`], [`memory`], [`request`] | parts of settings and requests |
 //! | [`completion`], [`event`], [`error`] | what comes back |
 //! | [`exchange`] | telling a peer endpoints, memory, and that this side is ready |
+//! | [`transport`] | what queue pairs of each transport can be set to and can do |
 //! | [`transition`] | the states of a queue pair |
 //! | [`discover`], [`kernel`], [`recorder`] | devices, how commands reach the kernel, and what they look like |
 //! | [`mlx5`] | what only ConnectX has |
@@ -135,6 +137,7 @@ mod qp;
 #[cfg(feature = "rings")]
 pub mod rings;
 mod srq;
+pub mod transport;
 mod unpolled;
 mod unwind;
 

@@ -3,9 +3,10 @@
 use std::sync::Arc;
 
 use uverbs_any::AnyPd;
-use uverbs_core::types::{AddressVector, MwType, QpType};
+use uverbs_core::types::{AddressVector, MwType};
 use uverbs_core::{Error, ErrorKind, Object, Op, Result};
 
+use crate::transport::Plain;
 use crate::{
     AddressHandle, CompletionQueue, Context, MemoryWindow, QueuePairBuilder, SharedReceiveQueue,
     SharedReceiveQueueBuilder,
@@ -76,26 +77,29 @@ impl ProtectionDomain {
 
     /// `ibv_create_qp`—returns a builder for a queue pair whose completions go to `send_cq` and
     /// `recv_cq`; [`build`](QueuePairBuilder::build) creates it.
+    ///
+    /// `transport` is a type of [`transport`](crate::transport), such as
+    /// [`Rc`](crate::transport::Rc), or a [`QpType`](crate::QpType) that is known only at run time.
     #[doc(alias = "ibv_create_qp")]
     #[doc(alias = "ibv_create_qp_ex")]
-    pub fn queue_pair<'a>(
+    pub fn queue_pair<'a, T: Plain>(
         &'a self,
-        kind: QpType,
+        transport: T,
         send_cq: &'a CompletionQueue,
         recv_cq: &'a CompletionQueue,
-    ) -> QueuePairBuilder<'a> {
-        QueuePairBuilder::new(self, kind, send_cq, recv_cq)
+    ) -> QueuePairBuilder<'a, T> {
+        QueuePairBuilder::new(self, transport, send_cq, recv_cq)
     }
 
     /// The name of [`queue_pair`](Self::queue_pair) in the `ibverbs` crate. Like that, it returns a
     /// builder and creates nothing by itself.
-    pub fn create_qp<'a>(
+    pub fn create_qp<'a, T: Plain>(
         &'a self,
-        kind: QpType,
+        transport: T,
         send_cq: &'a CompletionQueue,
         recv_cq: &'a CompletionQueue,
-    ) -> QueuePairBuilder<'a> {
-        self.queue_pair(kind, send_cq, recv_cq)
+    ) -> QueuePairBuilder<'a, T> {
+        self.queue_pair(transport, send_cq, recv_cq)
     }
 
     /// `ibv_create_srq`—creates a shared receive queue for `max_wr` requests of `max_sge`

@@ -7,11 +7,21 @@
 
 use std::panic::{RefUnwindSafe, UnwindSafe};
 
+use crate::transport::Transport;
 use crate::{
     AddressHandle, CompletionChannel, CompletionQueue, CompletionQueueBuilder, Context,
     MemoryRegion, MemoryWindow, OpenOptions, PreparedQueuePair, ProtectionDomain, QueuePair,
     QueuePairBuilder, SharedReceiveQueue, SharedReceiveQueueBuilder, hub, owned,
 };
+
+impl<T: Transport> UnwindSafe for PreparedQueuePair<T> {}
+impl<T: Transport> RefUnwindSafe for PreparedQueuePair<T> {}
+impl<T: Transport> UnwindSafe for QueuePair<T> {}
+impl<T: Transport> RefUnwindSafe for QueuePair<T> {}
+impl<T: Transport> UnwindSafe for QueuePairBuilder<'_, T> {}
+impl<T: Transport> RefUnwindSafe for QueuePairBuilder<'_, T> {}
+impl<T: Transport> UnwindSafe for owned::QueuePair<T> {}
+impl<T: Transport> RefUnwindSafe for owned::QueuePair<T> {}
 
 macro_rules! as_good_as_before {
     ($($handle:ty),* $(,)?) => {
@@ -31,15 +41,11 @@ as_good_as_before![
     MemoryRegion,
     MemoryWindow,
     OpenOptions,
-    PreparedQueuePair,
     ProtectionDomain,
-    QueuePair,
-    QueuePairBuilder<'_>,
     SharedReceiveQueue,
     SharedReceiveQueueBuilder<'_>,
     owned::Buffer,
     owned::ExposedMemory,
-    owned::QueuePair,
     owned::SharedReceiveQueue,
     hub::Connection,
     hub::Driver,

@@ -9,7 +9,8 @@ use std::time::{Duration, Instant};
 
 use uverbs::asynchronous::{AsyncCompletionChannel, AsyncEvents};
 use uverbs::owned::{Buffer, Finished, QueuePair};
-use uverbs::{CompletionQueue, Context, Notify, PreparedQueuePair, QpType, QueuePairEndpoint};
+use uverbs::transport::Rc;
+use uverbs::{CompletionQueue, Context, Notify, PreparedQueuePair, QueuePairEndpoint};
 
 /// The size of a message in bytes.
 const SIZE: usize = 64;
@@ -80,7 +81,7 @@ async fn pong(end: &mut End, rounds: u32) -> Result<(), Box<dyn Error>> {
 struct Prepared {
     channel: AsyncCompletionChannel,
     cq: CompletionQueue,
-    qp: PreparedQueuePair,
+    qp: PreparedQueuePair<Rc>,
 }
 
 impl Prepared {
@@ -88,7 +89,7 @@ impl Prepared {
         let pd = context.alloc_pd()?;
         let channel = context.create_completion_channel()?;
         let cq = context.completion_queue(16).channel(&channel).build()?;
-        let qp = pd.queue_pair(QpType::Rc, &cq, &cq).build()?;
+        let qp = pd.queue_pair(Rc, &cq, &cq).build()?;
         let channel = AsyncCompletionChannel::new(channel)?;
         Ok(Self { channel, cq, qp })
     }
@@ -112,7 +113,7 @@ impl Prepared {
 struct End {
     channel: AsyncCompletionChannel,
     cq: CompletionQueue,
-    qp: QueuePair,
+    qp: QueuePair<Rc>,
     outgoing: Option<Buffer>,
     received: Option<Vec<u8>>,
 }

@@ -10,8 +10,9 @@ use std::process::ExitCode;
 
 use uverbs::address::{GlobalRoute, Grh, MULTICAST_QPN};
 use uverbs::owned::{Buffer, QueuePair, Work};
+use uverbs::transport::Ud;
 use uverbs::{
-    AddressVector, CompletionQueue, Context, Gid, ProtectionDomain, QpType, QueuePairEndpoint,
+    AddressVector, CompletionQueue, Context, Gid, ProtectionDomain, QueuePairEndpoint,
     WorkCompletion,
 };
 
@@ -69,7 +70,7 @@ fn run() -> Result<(), Box<dyn Error>> {
 struct Side {
     pd: ProtectionDomain,
     cq: CompletionQueue,
-    qp: QueuePair,
+    qp: QueuePair<Ud>,
     endpoint: QueuePairEndpoint,
     sgid_index: u8,
 }
@@ -86,7 +87,7 @@ impl Side {
     fn new(context: &Context) -> Result<Self, Box<dyn Error>> {
         let pd = context.alloc_pd()?;
         let cq = context.create_cq(16)?;
-        let prepared = pd.queue_pair(QpType::Ud, &cq, &cq).qkey(QKEY).build()?;
+        let prepared = pd.queue_pair(Ud, &cq, &cq).qkey(QKEY).build()?;
         let endpoint = prepared.endpoint();
         // Datagrams need no handshake.
         let mut qp = QueuePair::new(prepared.activate()?);

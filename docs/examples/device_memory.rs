@@ -13,9 +13,9 @@ use std::error::Error;
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use uverbs::transport::Rc;
 use uverbs::{
-    AccessFlags, CompletionQueue, Context, Operation, Payload, QpType, QueuePair, Remote,
-    SendRequest,
+    AccessFlags, CompletionQueue, Context, Operation, Payload, QueuePair, Remote, SendRequest,
 };
 
 fn main() -> ExitCode {
@@ -39,7 +39,7 @@ fn run() -> Result<(), Box<dyn Error>> {
     let thread = context.mlx5()?.alloc_thread_domain()?;
     let own = pd.with_thread_domain(&thread)?;
     let access = AccessFlags::LOCAL_WRITE | AccessFlags::REMOTE_READ | AccessFlags::REMOTE_ATOMIC;
-    let prepare = || own.queue_pair(QpType::Rc, &cq, &cq).access(access).build();
+    let prepare = || own.queue_pair(Rc, &cq, &cq).access(access).build();
     let (a, b) = (prepare()?, prepare()?);
     let (to_a, to_b) = (a.endpoint(), b.endpoint());
     let mut qp = a.handshake(to_b)?;
@@ -89,7 +89,7 @@ fn run() -> Result<(), Box<dyn Error>> {
 /// # Safety
 /// As [`QueuePair::post_send`].
 unsafe fn post(
-    qp: &mut QueuePair,
+    qp: &mut QueuePair<Rc>,
     cq: &mut CompletionQueue,
     operation: Operation<'_>,
     payload: Payload<'_>,

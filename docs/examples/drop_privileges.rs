@@ -10,7 +10,8 @@ use std::process::ExitCode;
 use nix::unistd::{Gid, Uid, setgroups, setresgid, setresuid};
 use uverbs::kernel::CommandPath;
 use uverbs::owned::QueuePair;
-use uverbs::{CompletionQueue, Context, ErrorKind, OpenOptions, QpType};
+use uverbs::transport::Rc;
+use uverbs::{CompletionQueue, Context, ErrorKind, OpenOptions};
 
 /// `nobody` and `nogroup`.
 const NOBODY: u32 = 65534;
@@ -36,10 +37,7 @@ fn run() -> Result<(), Box<dyn Error>> {
         .open(&device)?;
     let pd = context.alloc_pd()?;
     let mut cq = context.create_cq(16)?;
-    let prepared = pd
-        .queue_pair(QpType::Rc, &cq, &cq)
-        .max_inline_data(64)
-        .build()?;
+    let prepared = pd.queue_pair(Rc, &cq, &cq).max_inline_data(64).build()?;
     let itself = prepared.endpoint();
     let mut qp = QueuePair::new(prepared.handshake(itself)?);
     let [buffer] = pd.buffers::<1>(64)?;
@@ -74,7 +72,7 @@ fn run() -> Result<(), Box<dyn Error>> {
 }
 
 /// Waits until one more request has finished.
-fn finish(qp: &mut QueuePair, cq: &mut CompletionQueue) -> Result<(), Box<dyn Error>> {
+fn finish(qp: &mut QueuePair<Rc>, cq: &mut CompletionQueue) -> Result<(), Box<dyn Error>> {
     loop {
         let Some(completion) = cq.poll()? else {
             continue;

@@ -11,7 +11,8 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use uverbs::attr::SrqModify;
 use uverbs::event::{AsyncEvent, AsyncEventType};
 use uverbs::owned::{QueuePair, SharedReceiveQueue};
-use uverbs::{CompletionChannel, CompletionQueue, Context, ErrorKind, Notify, QpType};
+use uverbs::transport::Rc;
+use uverbs::{CompletionChannel, CompletionQueue, Context, ErrorKind, Notify};
 
 /// How many messages are sent, and how many receive requests are posted for them.
 const MESSAGES: usize = 8;
@@ -43,13 +44,10 @@ fn run() -> Result<(), Box<dyn Error>> {
     }
     srq.modify(&SrqModify::new().limit(2))?;
     let sender = pd
-        .queue_pair(QpType::Rc, &sent, &sent)
+        .queue_pair(Rc, &sent, &sent)
         .max_inline_data(SIZE.try_into()?)
         .build()?;
-    let receiver = pd
-        .queue_pair(QpType::Rc, &cq, &cq)
-        .srq(srq.queue())
-        .build()?;
+    let receiver = pd.queue_pair(Rc, &cq, &cq).srq(srq.queue()).build()?;
     let (to_sender, to_receiver) = (sender.endpoint(), receiver.endpoint());
     let _receiver = receiver.handshake(to_sender)?;
     let mut sender = QueuePair::new(sender.handshake(to_receiver)?);

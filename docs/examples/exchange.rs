@@ -11,7 +11,8 @@ use std::time::Duration;
 
 use uverbs::exchange::{Exchange, Offer};
 use uverbs::owned::{Finished, QueuePair};
-use uverbs::{CompletionQueue, Context, ProtectionDomain, QpType};
+use uverbs::transport::Rc;
+use uverbs::{CompletionQueue, Context, ProtectionDomain};
 
 /// How long a step of the exchange may take.
 const LIMIT: Duration = Duration::from_secs(10);
@@ -59,7 +60,7 @@ fn serve(device: &str, listener: &TcpListener) -> Result<(), Box<dyn Error>> {
 
 /// One side: a queue pair, and the stream that tells whether the peer is alive.
 struct Side {
-    qp: QueuePair,
+    qp: QueuePair<Rc>,
     cq: CompletionQueue,
     pd: ProtectionDomain,
     stream: TcpStream,
@@ -70,7 +71,7 @@ impl Side {
         let context = Context::open(device)?;
         let pd = context.alloc_pd()?;
         let cq = context.create_cq(16)?;
-        let prepared = pd.queue_pair(QpType::Rc, &cq, &cq).build()?;
+        let prepared = pd.queue_pair(Rc, &cq, &cq).build()?;
         let [first, second] = pd.buffers::<2>(64)?;
 
         let mut exchange = Exchange::new(stream, LIMIT);

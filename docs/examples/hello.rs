@@ -1,12 +1,13 @@
 //! The program of the README: a queue pair that sends itself a message.
 
-use uverbs::{Context, QpType, owned};
+use uverbs::transport::Rc;
+use uverbs::{Context, owned};
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let context = Context::open("rxe0")?;
     let pd = context.alloc_pd()?;
     let mut cq = context.create_cq(16)?;
-    let prepared = pd.queue_pair(QpType::Rc, &cq, &cq).build()?;
+    let prepared = pd.queue_pair(Rc, &cq, &cq).build()?;
 
     // Two processes would tell each other these 27 bytes; here the peer is the queue pair itself.
     let endpoint = prepared.endpoint();

@@ -18,9 +18,10 @@ use std::sync::atomic::{AtomicU8, Ordering};
 
 use uverbs::memory::MwType;
 use uverbs::owned::{QueuePair as OwnedQueuePair, Work};
+use uverbs::transport::Rc;
 use uverbs::{
     AccessFlags, CompletionQueue, Context, MemoryRegion, Operation, Payload, ProtectionDomain,
-    QpType, QueuePair, Remote, SendRequest, WcStatus,
+    QueuePair, Remote, SendRequest, WcStatus,
 };
 
 /// The size of the region in bytes, and the part of it that the window exposes.
@@ -48,11 +49,11 @@ fn run() -> Result<(), Box<dyn Error>> {
 
     let mut owner_cq = context.create_cq(16)?;
     let owner = pd
-        .queue_pair(QpType::Rc, &owner_cq, &owner_cq)
+        .queue_pair(Rc, &owner_cq, &owner_cq)
         .access(AccessFlags::LOCAL_WRITE | AccessFlags::REMOTE_WRITE | AccessFlags::MW_BIND)
         .build()?;
     let peer_cq = context.create_cq(16)?;
-    let peer = pd.queue_pair(QpType::Rc, &peer_cq, &peer_cq).build()?;
+    let peer = pd.queue_pair(Rc, &peer_cq, &peer_cq).build()?;
     let (to_owner, to_peer) = (owner.endpoint(), peer.endpoint());
     let mut owner = owner.handshake(to_peer)?;
     let mut peer = Peer {
@@ -89,7 +90,7 @@ fn run() -> Result<(), Box<dyn Error>> {
 
 /// Posts an operation that moves no data, and waits for it.
 fn post(
-    qp: &mut QueuePair,
+    qp: &mut QueuePair<Rc>,
     cq: &mut CompletionQueue,
     operation: Operation<'_>,
 ) -> Result<(), Box<dyn Error>> {
@@ -108,7 +109,7 @@ fn post(
 }
 
 struct Peer {
-    qp: OwnedQueuePair,
+    qp: OwnedQueuePair<Rc>,
     cq: CompletionQueue,
 }
 

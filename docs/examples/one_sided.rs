@@ -8,8 +8,10 @@ use std::error::Error;
 use std::process::ExitCode;
 
 use uverbs::error::OutOfRange;
+use uverbs::owned::kind::Kind;
 use uverbs::owned::{Buffer, ExposedMemory, QueuePair, Work};
-use uverbs::{AccessFlags, CompletionQueue, Context, Operation, QpType, Remote, RemoteMemory};
+use uverbs::transport::{Carries, Rc};
+use uverbs::{AccessFlags, CompletionQueue, Context, Remote, RemoteMemory};
 
 /// The layout of the exposed memory, in bytes from its start.
 const COUNTER: usize = 0;
@@ -38,12 +40,12 @@ fn run() -> Result<(), Box<dyn Error>> {
     let memory = pd.expose(SIZE, remote)?;
     let passive_cq = context.create_cq(1)?;
     let passive = pd
-        .queue_pair(QpType::Rc, &passive_cq, &passive_cq)
+        .queue_pair(Rc, &passive_cq, &passive_cq)
         .access(AccessFlags::LOCAL_WRITE | remote)
         .build()?;
 
     let cq = context.create_cq(16)?;
-    let active = pd.queue_pair(QpType::Rc, &cq, &cq).build()?;
+    let active = pd.queue_pair(Rc, &cq, &cq).build()?;
     let (to_active, to_passive) = (active.endpoint(), passive.endpoint());
     let _passive = passive.handshake(to_active)?;
     let mut active = Active {
@@ -72,18 +74,10 @@ fn run() -> Result<(), Box<dyn Error>> {
     buffer = active.run(Work::read(active.at(TEXT)?).memory((buffer, 5)))?;
     println!("read back: {}", String::from_utf8_lossy(&buffer[..5]));
 
-    let add = Operation::FetchAdd {
-        remote: active.at(COUNTER)?,
-        add: 40,
-    };
-    buffer = active.run(Work::new(add).memory((buffer, 8)))?;
+    let counter = active.at(COUNTER)?;
+    buffer = active.run(Work::fetch_add(counter, 40).memory((buffer, 8)))?;
     println!("fetch and add 40: was {}", word(&buffer));
-    let swap = Operation::CompareSwap {
-        remote: active.at(COUNTER)?,
-        compare: 40,
-        swap: 42,
-    };
-    buffer = active.run(Work::new(swap).memory((buffer, 8)))?;
+    buffer = active.run(Work::compare_swap(counter, 40, 42).memory((buffer, 8)))?;
     println!("compare with 40 and swap: was {}", word(&buffer));
     println!("the counter is {}", memory.load(COUNTER).unwrap_or(0));
     Ok(())
@@ -107,7 +101,7 @@ fn word(buffer: &Buffer) -> u64 {
 
 struct Active {
     cq: CompletionQueue,
-    qp: QueuePair,
+    qp: QueuePair<Rc>,
     theirs: RemoteMemory,
 }
 
@@ -118,7 +112,10 @@ impl Active {
     }
 
     /// Carries out one request and returns its buffer.
-    fn run(&mut self, work: Work) -> Result<Buffer, Box<dyn Error>> {
+    fn run<K: Kind>(&mut self, work: Work<K>) -> Result<Buffer, Box<dyn Error>>
+    where
+        Rc: Carries<K>,
+    {
         self.qp.post(work)?;
         loop {
             let Some(completion) = self.cq.poll()? else {

@@ -8,7 +8,8 @@ use std::process::ExitCode;
 use std::time::Instant;
 
 use uverbs::owned::{Buffer, QueuePair};
-use uverbs::{CompletionQueue, Context, PreparedQueuePair, QpType};
+use uverbs::transport::Rc;
+use uverbs::{CompletionQueue, Context, PreparedQueuePair};
 
 /// The size of a message in bytes.
 const SIZE: usize = 64;
@@ -57,24 +58,24 @@ fn run() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-fn prepare(context: &Context) -> Result<(CompletionQueue, PreparedQueuePair), uverbs::Error> {
+fn prepare(context: &Context) -> Result<(CompletionQueue, PreparedQueuePair<Rc>), uverbs::Error> {
     let pd = context.alloc_pd()?;
     let cq = context.create_cq(16)?;
-    let prepared = pd.queue_pair(QpType::Rc, &cq, &cq).build()?;
+    let prepared = pd.queue_pair(Rc, &cq, &cq).build()?;
     Ok((cq, prepared))
 }
 
 /// One side. It holds everything it needs in one struct: handles keep their parents alive.
 struct End {
     cq: CompletionQueue,
-    qp: QueuePair,
+    qp: QueuePair<Rc>,
     /// The buffer to send from, while it is not in the queue.
     outgoing: Option<Buffer>,
     received: Option<Vec<u8>>,
 }
 
 impl End {
-    fn new(cq: CompletionQueue, qp: uverbs::QueuePair) -> Result<Self, Box<dyn Error>> {
+    fn new(cq: CompletionQueue, qp: uverbs::QueuePair<Rc>) -> Result<Self, Box<dyn Error>> {
         let [outgoing, incoming] = qp.pd().buffers::<2>(SIZE)?;
         let mut qp = QueuePair::new(qp);
         qp.recv(incoming, RECEIVE)?;

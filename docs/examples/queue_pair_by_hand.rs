@@ -11,9 +11,9 @@ use uverbs::address::GlobalRoute;
 use uverbs::attr::{Psn, QpAttr};
 use uverbs::link::Mtu;
 use uverbs::time::{AckTimeout, RetryCount, RnrRetry, RnrTimer};
+use uverbs::transport::Rc;
 use uverbs::{
-    AccessFlags, AddressVector, CompletionQueue, Context, QpState, QpType, QueuePair,
-    QueuePairEndpoint,
+    AccessFlags, AddressVector, CompletionQueue, Context, QpState, QueuePair, QueuePairEndpoint,
 };
 
 const PORT: u8 = 1;
@@ -71,7 +71,7 @@ fn run() -> Result<(), Box<dyn Error>> {
 }
 
 struct Side {
-    qp: QueuePair,
+    qp: QueuePair<Rc>,
     mtu: Mtu,
     sgid_index: u8,
     // Kept because completions need somewhere to go; nothing is posted here.
@@ -83,7 +83,7 @@ impl Side {
         let pd = context.alloc_pd()?;
         let cq = context.create_cq(16)?;
         let qp = pd
-            .queue_pair(QpType::Rc, &cq, &cq)
+            .queue_pair(Rc, &cq, &cq)
             .port(PORT)
             .psn(Psn::new(0x00_1234)?)
             .build()?

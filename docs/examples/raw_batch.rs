@@ -16,9 +16,10 @@ use std::process::ExitCode;
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::time::Instant;
 
+use uverbs::transport::Rc;
 use uverbs::{
     AccessFlags, CompletionQueue, Context, MemoryRegion, Operation, Payload, ProtectionDomain,
-    QpType, QueuePair, RecvRequest, Remote, SendRequest, WorkCompletion,
+    QueuePair, RecvRequest, Remote, SendRequest, WorkCompletion,
 };
 
 /// How many requests a batch has, and how many batches there are.
@@ -55,12 +56,12 @@ fn run() -> Result<(), Box<dyn Error>> {
     let mut cq = context.create_cq(64)?;
     let mut target_cq = context.create_cq(64)?;
     let sender = pd
-        .queue_pair(QpType::Rc, &cq, &cq)
+        .queue_pair(Rc, &cq, &cq)
         .max_send_wr(2 * BATCH)
         .max_inline_data(SIZE)
         .build()?;
     let receiver = pd
-        .queue_pair(QpType::Rc, &target_cq, &target_cq)
+        .queue_pair(Rc, &target_cq, &target_cq)
         .allow_remote_rw()
         .build()?;
     let (to_sender, to_receiver) = (sender.endpoint(), receiver.endpoint());
@@ -110,7 +111,11 @@ fn run() -> Result<(), Box<dyn Error>> {
 }
 
 /// Posts a batch of writes, of which only the last reports success.
-fn write_batch(qp: &mut QueuePair, source: &Memory, target: &Memory) -> Result<(), Box<dyn Error>> {
+fn write_batch(
+    qp: &mut QueuePair<Rc>,
+    source: &Memory,
+    target: &Memory,
+) -> Result<(), Box<dyn Error>> {
     let mut batch = qp.send_batch();
     for number in 0..BATCH {
         let offset = u64::from(number * SIZE);

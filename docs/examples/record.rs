@@ -8,7 +8,8 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use uverbs::recorder::{Collector, Record};
-use uverbs::{Context, OpenOptions, QpType};
+use uverbs::transport::Rc;
+use uverbs::{Context, OpenOptions};
 
 fn main() -> ExitCode {
     match run() {
@@ -56,7 +57,7 @@ fn use_it(context: &Context) -> Result<(), Box<dyn Error>> {
     let pd = context.alloc_pd()?;
     let cq = context.create_cq(16)?;
     let [buffer] = pd.buffers::<1>(4096)?;
-    let prepared = pd.queue_pair(QpType::Rc, &cq, &cq).build()?;
+    let prepared = pd.queue_pair(Rc, &cq, &cq).build()?;
     let itself = prepared.endpoint();
     let qp = prepared.handshake(itself)?;
     println!(

@@ -9,7 +9,8 @@ use std::time::{Duration, Instant};
 
 use uverbs::mlx5::sched::{Applied, Element, ElementAttr, Leaf, Leaves, Scheduler, Tree};
 use uverbs::owned::{Buffer, ExposedMemory, QueuePair, Work};
-use uverbs::{AccessFlags, CompletionQueue, Context, QpType};
+use uverbs::transport::Rc;
+use uverbs::{AccessFlags, CompletionQueue, Context};
 
 /// The size of a message in bytes.
 const SIZE: usize = 1024 * 1024;
@@ -103,12 +104,12 @@ fn measure(groups: &mut [Group]) -> Result<Vec<u64>, Box<dyn Error>> {
 
 /// A queue pair of a group, which writes to its peer's memory continuously.
 struct Group {
-    qp: QueuePair,
+    qp: QueuePair<Rc>,
     cq: CompletionQueue,
     memory: ExposedMemory,
     buffers: Vec<Buffer>,
     bytes: u64,
-    _peer: (uverbs::QueuePair, CompletionQueue),
+    _peer: (uverbs::QueuePair<Rc>, CompletionQueue),
 }
 
 impl Group {
@@ -121,9 +122,9 @@ impl Group {
         let (pd, peer_pd) = (context.alloc_pd()?, peer.alloc_pd()?);
         let (cq, peer_cq) = (context.create_cq(16)?, peer.create_cq(1)?);
         let memory = peer_pd.expose(SIZE, AccessFlags::REMOTE_WRITE)?;
-        let qp = pd.queue_pair(QpType::Rc, &cq, &cq).build()?;
+        let qp = pd.queue_pair(Rc, &cq, &cq).build()?;
         let other = peer_pd
-            .queue_pair(QpType::Rc, &peer_cq, &peer_cq)
+            .queue_pair(Rc, &peer_cq, &peer_cq)
             .access(AccessFlags::LOCAL_WRITE | AccessFlags::REMOTE_WRITE)
             .build()?;
         let (here, there) = (qp.endpoint(), other.endpoint());

@@ -10,7 +10,8 @@ use std::time::Duration;
 use uverbs::attr::SrqModify;
 use uverbs::event::{AsyncEventType, EventSource};
 use uverbs::owned::{QueuePair, SharedReceiveQueue};
-use uverbs::{CompletionQueue, Context, ProtectionDomain, QpType};
+use uverbs::transport::Rc;
+use uverbs::{CompletionQueue, Context, ProtectionDomain};
 
 /// The size of a message in bytes.
 const SIZE: usize = 64;
@@ -100,7 +101,7 @@ fn run() -> Result<(), Box<dyn Error>> {
 /// A queue pair that sends small messages, and its completion queue.
 struct Sender {
     cq: CompletionQueue,
-    qp: QueuePair,
+    qp: QueuePair<Rc>,
 }
 
 /// A sender, and a queue pair connected to it that receives through `srq`.
@@ -108,14 +109,11 @@ fn connect(
     pd: &ProtectionDomain,
     incoming: &CompletionQueue,
     srq: &SharedReceiveQueue,
-) -> Result<(Sender, QueuePair), uverbs::Error> {
+) -> Result<(Sender, QueuePair<Rc>), uverbs::Error> {
     let cq = pd.context().create_cq(16)?;
-    let sender = pd
-        .queue_pair(QpType::Rc, &cq, &cq)
-        .max_inline_data(64)
-        .build()?;
+    let sender = pd.queue_pair(Rc, &cq, &cq).max_inline_data(64).build()?;
     let receiver = pd
-        .queue_pair(QpType::Rc, incoming, incoming)
+        .queue_pair(Rc, incoming, incoming)
         .srq(srq.queue())
         .build()?;
     let (to_sender, to_receiver) = (sender.endpoint(), receiver.endpoint());

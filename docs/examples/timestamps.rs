@@ -8,7 +8,8 @@ use std::process::ExitCode;
 
 use uverbs::completion::Timestamps;
 use uverbs::mlx5::Clock;
-use uverbs::{Context, QpType, owned};
+use uverbs::transport::Rc;
+use uverbs::{Context, owned};
 
 const MESSAGES: usize = 5;
 
@@ -33,7 +34,7 @@ fn run() -> Result<(), Box<dyn Error>> {
     let pd = context.alloc_pd()?;
     let stamped = context.completion_queue(16).timestamps(Timestamps::Raw);
     let mut cq = stamped.build()?;
-    let prepared = pd.queue_pair(QpType::Rc, &cq, &cq).build()?;
+    let prepared = pd.queue_pair(Rc, &cq, &cq).build()?;
     let itself = prepared.endpoint();
     let mut qp = owned::QueuePair::new(prepared.handshake(itself)?);
 

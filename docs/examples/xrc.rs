@@ -13,7 +13,8 @@ use std::error::Error;
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicU8, Ordering};
 
-use uverbs::{AccessFlags, Context, QpType, RecvRequest, SendRequest};
+use uverbs::transport::XrcInitiator;
+use uverbs::{AccessFlags, Context, RecvRequest, SendRequest};
 
 fn main() -> ExitCode {
     match run() {
@@ -42,7 +43,7 @@ fn run() -> Result<(), Box<dyn Error>> {
     let target = domain.target(&pd, &received[0]).build()?;
     // The sending side.
     let initiator = pd
-        .queue_pair(QpType::XrcInitiator, &sent, &sent)
+        .queue_pair(XrcInitiator, &sent, &sent)
         .max_inline_data(64)
         .build()?;
     let (to, from) = (target.endpoint(), initiator.endpoint());

@@ -9,6 +9,7 @@ use uverbs_core::{Error, Op, Result};
 
 use super::Hub;
 use super::shared::{Shared, lock_srq};
+use crate::transport::Rc;
 use crate::{ProtectionDomain, QueuePairBuilder, owned};
 
 /// A hub to be created ([`ProtectionDomain::hub`]).
@@ -33,7 +34,7 @@ pub struct HubBuilder<'a> {
 }
 
 /// Changes the settings of a queue pair.
-type Customize = dyn for<'a> Fn(QueuePairBuilder<'a>) -> QueuePairBuilder<'a> + Send + Sync;
+type Customize = dyn for<'a> Fn(QueuePairBuilder<'a, Rc>) -> QueuePairBuilder<'a, Rc> + Send + Sync;
 
 #[derive(Clone)]
 pub(super) struct Settings {
@@ -53,9 +54,9 @@ impl Settings {
     /// A builder with the hub's settings, then the user's, then those that the hub depends on.
     pub(super) fn customize<'a>(
         &self,
-        builder: QueuePairBuilder<'a>,
+        builder: QueuePairBuilder<'a, Rc>,
         atomics: AtomicCap,
-    ) -> QueuePairBuilder<'a> {
+    ) -> QueuePairBuilder<'a, Rc> {
         // Drivers refuse the flag for devices without them.
         let atomics = match atomics {
             AtomicCap::None => AccessFlags::empty(),
@@ -188,7 +189,10 @@ impl<'a> HubBuilder<'a> {
     /// remain the hub's.
     pub fn queue_pairs(
         mut self,
-        change: impl for<'q> Fn(QueuePairBuilder<'q>) -> QueuePairBuilder<'q> + Send + Sync + 'static,
+        change: impl for<'q> Fn(QueuePairBuilder<'q, Rc>) -> QueuePairBuilder<'q, Rc>
+        + Send
+        + Sync
+        + 'static,
     ) -> Self {
         self.settings.customize = Some(Arc::new(change));
         self

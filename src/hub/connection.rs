@@ -10,14 +10,16 @@ use super::pool::PooledBuffer;
 use super::request::{Atomic, Receive, Request};
 use super::shared::{Place, Shared};
 use super::state::Conn;
+use crate::owned::kind::Kind;
 use crate::owned::{self, Work};
+use crate::transport::{Carries, Rc};
 use crate::{PreparedQueuePair, QueuePairEndpoint};
 
 /// A connection that waits for its peer's endpoint ([`Hub::prepare`](super::Hub::prepare)).
 #[derive(Debug)]
 #[must_use = "it does nothing before it is connected"]
 pub struct Prepared {
-    pub(super) queue: PreparedQueuePair,
+    pub(super) queue: PreparedQueuePair<Rc>,
     pub(super) place: Place,
 }
 
@@ -157,9 +159,12 @@ impl Connection {
             .remove(&self.conn, ConnectionError::Closed);
     }
 
-    fn request(&self, work: Work, buffer: PooledBuffer, len: usize) -> Request<'_> {
+    fn request<K: Kind>(&self, work: Work<K>, buffer: PooledBuffer, len: usize) -> Request<'_>
+    where
+        Rc: Carries<K>,
+    {
         match buffer.into_inner(&self.conn.pool) {
-            Some(buffer) => Request::new(self, work.memory((buffer, len))),
+            Some(buffer) => Request::new(self, work.memory((buffer, len)).untyped()),
             None => Request::refused(self, ConnectionError::Refused(PostError::InvalidRequest)),
         }
     }

@@ -16,9 +16,8 @@ use super::pool::{Hungry, Pool};
 use super::spin::Spin;
 use super::state::Conn;
 use super::wait::Turns;
-use crate::{
-    CompletionChannel, CompletionQueue, PreparedQueuePair, ProtectionDomain, QpType, owned,
-};
+use crate::transport::Rc;
+use crate::{CompletionChannel, CompletionQueue, PreparedQueuePair, ProtectionDomain, owned};
 
 #[derive(Debug)]
 pub(super) struct Shared {
@@ -179,8 +178,8 @@ impl Shared {
         Ok(Prepared { queue, place })
     }
 
-    fn build(&self, cq: &CompletionQueue) -> Result<PreparedQueuePair> {
-        let plain = self.pd.queue_pair(QpType::Rc, cq, cq);
+    fn build(&self, cq: &CompletionQueue) -> Result<PreparedQueuePair<Rc>> {
+        let plain = self.pd.queue_pair(Rc, cq, cq);
         let atomics = self.pd.context().device_attr().atomic_cap;
         let builder = self.settings.customize(plain, atomics);
         match self.srq.as_ref().map(lock_srq) {

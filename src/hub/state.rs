@@ -15,6 +15,7 @@ use super::pool::{Hungry, Pool, PooledBuffer};
 use super::waiters::Waiters;
 use crate::Completion;
 use crate::owned::{self, Buffer, Finished, Memory, Work};
+use crate::transport::Rc;
 
 /// `user_data` of receives and of keepalives; that of other requests is their slot.
 const RECEIVE: u64 = u64::MAX;
@@ -37,7 +38,7 @@ pub(super) struct Conn {
 #[derive(Debug, Default)]
 pub(super) struct State {
     /// `None` before it is connected and after the end.
-    qp: Option<owned::QueuePair>,
+    qp: Option<owned::QueuePair<Rc>>,
     /// Why nothing can be posted or received any more.
     pub(super) over: Option<ConnectionError>,
     slots: Vec<Slot>,
@@ -102,7 +103,7 @@ impl Conn {
     }
 
     /// Takes over the connected queue pair and posts its receives.
-    pub(super) fn connected(&self, qp: owned::QueuePair) {
+    pub(super) fn connected(&self, qp: owned::QueuePair<Rc>) {
         let mut state = self.lock();
         state.qp = Some(qp);
         let refused = state.top_up(&self.pool);

@@ -1,12 +1,13 @@
 //! Dynamic connections: an initiator reaches any target, request by request, without a connection
 //! to each.
 
-use uverbs_core::types::{QpType, SendRequest};
+use uverbs_core::types::SendRequest;
 use uverbs_core::{PostError, Result};
 use uverbs_mlx5::{DcDestination, QpExtra};
 
 use super::Streams;
 use crate::qp::After;
+use crate::transport::{DcInitiator, DcTarget, NamesTarget, Transport};
 use crate::{
     AddressHandle, CompletionQueue, ProtectionDomain, QueuePairBuilder, SendBatch,
     SharedReceiveQueue,
@@ -41,8 +42,11 @@ impl ProtectionDomain {
     /// ```
     #[doc(alias = "mlx5dv_create_qp")]
     #[doc(alias = "MLX5DV_DCTYPE_DCI")]
-    pub fn dc_initiator<'a>(&'a self, cq: &'a CompletionQueue) -> QueuePairBuilder<'a> {
-        QueuePairBuilder::new(self, QpType::Driver, cq, cq)
+    pub fn dc_initiator<'a>(
+        &'a self,
+        cq: &'a CompletionQueue,
+    ) -> QueuePairBuilder<'a, DcInitiator> {
+        QueuePairBuilder::new(self, DcInitiator, cq, cq)
             .with_extra(QpExtra::dc_initiator())
             .with_after(After::Activate { sends: true })
     }
@@ -60,15 +64,15 @@ impl ProtectionDomain {
         srq: &'a SharedReceiveQueue,
         cq: &'a CompletionQueue,
         access_key: u64,
-    ) -> QueuePairBuilder<'a> {
-        QueuePairBuilder::new(self, QpType::Driver, cq, cq)
+    ) -> QueuePairBuilder<'a, DcTarget> {
+        QueuePairBuilder::new(self, DcTarget, cq, cq)
             .with_extra(QpExtra::dc_target(access_key))
             .with_after(After::Activate { sends: false })
             .srq(srq)
     }
 }
 
-impl QueuePairBuilder<'_> {
+impl<T: Transport> QueuePairBuilder<'_, T> {
     /// `mlx5dv_dci_streams`—gives a DC initiator streams: a failure in one does not stop the
     /// others. Each request says which one it is in ([`DcDestination::in_stream`]). Default: one
     /// stream, number 0.
@@ -78,7 +82,10 @@ impl QueuePairBuilder<'_> {
     /// other queue pairs.
     #[doc(alias = "mlx5dv_dci_streams")]
     #[doc(alias = "MLX5DV_QP_INIT_ATTR_MASK_DCI_STREAMS")]
-    pub fn dci_streams(self, streams: Streams) -> Self {
+    pub fn dci_streams(self, streams: Streams) -> Self
+    where
+        T: NamesTarget,
+    {
         match self.extra::<QpExtra>().cloned() {
             Some(extra) => self.with_extra(extra.with_streams(streams)),
             None => self,
@@ -100,7 +107,7 @@ impl AddressHandle {
     }
 }
 
-impl SendBatch<'_> {
+impl<T: Transport> SendBatch<'_, T> {
     /// Puts a request of a DC initiator into the ring. No system call.
     ///
     /// # Errors
@@ -116,7 +123,10 @@ impl SendBatch<'_> {
         &mut self,
         request: &SendRequest<'_>,
         to: &DcDestination<'_>,
-    ) -> Result<(), PostError> {
+    ) -> Result<(), PostError>
+    where
+        T: NamesTarget,
+    {
         let qp = self.of_mlx5()?;
         // SAFETY: the caller's promise is the one that the provider asks for.
         unsafe { qp.put_dc(request, to) }

@@ -6,6 +6,7 @@ use uverbs_mlx5::flow::{self, FlowInit};
 
 use crate::QueuePair;
 use crate::qp::Children;
+use crate::transport::{Frames, Transport};
 
 /// `ibv_flow`—a rule of a queue pair, as returned by [`QueuePair::create_flow`] or
 /// [`QueuePair::steer`].
@@ -28,7 +29,7 @@ impl Children {
     }
 }
 
-impl QueuePair {
+impl<T: Transport> QueuePair<T> {
     /// `ibv_create_flow`—has matching frames delivered to this raw packet queue pair. mlx5 devices
     /// only; one system call.
     ///
@@ -45,7 +46,10 @@ impl QueuePair {
     /// | [`OutOfResources`](ErrorKind::OutOfResources) | ENOMEM, ENOSPC | memory, or the device's tables are full |
     /// | [`PermissionDenied`](ErrorKind::PermissionDenied) | EPERM | no `CAP_NET_RAW` |
     #[doc(alias = "ibv_create_flow")]
-    pub fn create_flow(&mut self, init: &FlowInit<'_>) -> Result<FlowId> {
+    pub fn create_flow(&mut self, init: &FlowInit<'_>) -> Result<FlowId>
+    where
+        T: Frames,
+    {
         if self.of_mlx5().is_none() {
             return Err(Error::new(Op::CreateFlow, ErrorKind::Unsupported)
                 .fact("device", self.pd().context().name().to_owned()));
@@ -60,7 +64,10 @@ impl QueuePair {
     /// [`InvalidInput`](ErrorKind::InvalidInput) for a rule of another queue pair, or one that was
     /// already removed; else the kernel's errno.
     #[doc(alias = "ibv_destroy_flow")]
-    pub fn destroy_flow(&mut self, rule: FlowId) -> Result<()> {
+    pub fn destroy_flow(&mut self, rule: FlowId) -> Result<()>
+    where
+        T: Frames,
+    {
         self.children.destroy_flow(rule)
     }
 }

@@ -3,22 +3,26 @@
 use uverbs_core::{PostError, Result};
 use uverbs_mlx5::{Frame, QpExtra};
 
+use crate::transport::{Frames, Transport};
 use crate::{QueuePairBuilder, SendBatch, SendRequest};
 
-impl QueuePairBuilder<'_> {
+impl<T: Transport> QueuePairBuilder<'_, T> {
     /// Reserves `bytes` for a header in each request of a raw packet queue pair, which segmentation
     /// needs. Default: 0. mlx5 devices only.
     ///
     /// Building fails with [`InvalidInput`](crate::ErrorKind::InvalidInput) for queue pairs of
     /// another type.
     #[doc(alias = "IBV_QP_INIT_ATTR_MAX_TSO_HEADER")]
-    pub fn max_tso_header(self, bytes: u16) -> Self {
+    pub fn max_tso_header(self, bytes: u16) -> Self
+    where
+        T: Frames,
+    {
         let extra = self.extra::<QpExtra>().cloned().unwrap_or_default();
         self.with_extra(extra.with_headers(bytes))
     }
 }
 
-impl SendBatch<'_> {
+impl<T: Transport> SendBatch<'_, T> {
     /// Puts a frame that lies entirely in registered memory into the ring of a raw packet queue
     /// pair. No system call.
     ///
@@ -41,7 +45,10 @@ impl SendBatch<'_> {
     /// or of imported memory. Nothing, not even a peer, writes to them before this returns.
     #[doc(alias = "ibv_post_send")]
     #[expect(unsafe_code, reason = "names memory that is read now and by a device")]
-    pub unsafe fn push_packet(&mut self, request: &SendRequest<'_>) -> Result<(), PostError> {
+    pub unsafe fn push_packet(&mut self, request: &SendRequest<'_>) -> Result<(), PostError>
+    where
+        T: Frames,
+    {
         let qp = self.of_mlx5()?;
         // SAFETY: the caller's promise is the one that the provider asks for.
         unsafe { qp.put_packet(request) }
@@ -62,7 +69,10 @@ impl SendBatch<'_> {
     #[doc(alias = "IBV_WR_TSO")]
     #[doc(alias = "ibv_wr_send_tso")]
     #[expect(unsafe_code, reason = "names memory that a device will access")]
-    pub unsafe fn push_frame(&mut self, frame: &Frame<'_>) -> Result<(), PostError> {
+    pub unsafe fn push_frame(&mut self, frame: &Frame<'_>) -> Result<(), PostError>
+    where
+        T: Frames,
+    {
         let qp = self.of_mlx5()?;
         // SAFETY: the caller's promise is the one that the provider asks for.
         unsafe { qp.put_frame(frame) }

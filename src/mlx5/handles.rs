@@ -3,6 +3,7 @@
 use uverbs_any::Of;
 use uverbs_core::PostError;
 
+use crate::transport::Transport;
 use crate::{Context, ProtectionDomain, QueuePair, SendBatch};
 
 impl Context {
@@ -17,13 +18,13 @@ impl ProtectionDomain {
     }
 }
 
-impl QueuePair {
+impl<T: Transport> QueuePair<T> {
     pub(super) fn of_mlx5(&self) -> Option<&uverbs_mlx5::QueuePair> {
         self.queue.of()
     }
 }
 
-impl SendBatch<'_> {
+impl<T: Transport> SendBatch<'_, T> {
     /// # Errors
     /// [`PostError::UnsupportedOperation`] for a queue of another device.
     #[inline]

@@ -5,8 +5,9 @@ use uverbs_core::{PostError, Result};
 use uverbs_mlx5::MaskedAtomic;
 
 use crate::SendBatch;
+use crate::transport::{Requests, Transport};
 
-impl SendBatch<'_> {
+impl<T: Transport> SendBatch<'_, T> {
     /// Puts a masked atomic operation on 8 bytes of the peer's memory into the ring: the old value
     /// is written to `piece`. Reliable connections of mlx5 devices only; no system call.
     /// (`IBV_EXP_WR_EXT_MASKED_ATOMIC_CMP_AND_SWP` and `…_FETCH_AND_ADD` of the vendor's older
@@ -33,7 +34,10 @@ impl SendBatch<'_> {
         remote: Remote,
         operation: MaskedAtomic,
         piece: &Sge,
-    ) -> Result<(), PostError> {
+    ) -> Result<(), PostError>
+    where
+        T: Requests,
+    {
         let qp = self.of_mlx5()?;
         // SAFETY: the caller's promise is the one that the provider asks for.
         unsafe { qp.put_masked_atomic(wr_id, flags, remote, operation, piece) }

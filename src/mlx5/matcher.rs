@@ -6,6 +6,7 @@ use uverbs_mlx5::steering::{FlowMatcher, MatchRule, MatcherInit, SteeringAnchor,
 
 use super::{Adapter, FlowId};
 use crate::QueuePair;
+use crate::transport::{Frames, Transport};
 
 impl Adapter {
     /// `mlx5dv_create_flow_matcher`—creates a matcher, which selects the words of packets that its
@@ -14,12 +15,12 @@ impl Adapter {
     /// [`QueuePair::steer`] steers frames to a queue pair, [`FlowMatcher::create_flow`] elsewhere.
     ///
     /// ```no_run
-    /// use uverbs::QpType;
+    /// use uverbs::transport::RawPacket;
     /// use uverbs::mlx5::steering::{FlowTarget, MatchHeaders, MatchRule, MatchWords, MatcherInit};
     ///
     /// let context = uverbs::Context::open("mlx5_0")?;
     /// let (pd, cq) = (context.alloc_pd()?, context.create_cq(64)?);
-    /// let mut qp = pd.queue_pair(QpType::RawPacket, &cq, &cq).build()?.activate()?;
+    /// let mut qp = pd.queue_pair(RawPacket, &cq, &cq).build()?.activate()?;
     ///
     /// let outer = MatchHeaders::Outer;
     /// let mask = MatchWords::new().destination_mac(outer, [0xff; 6]).ether_type(outer, 0xffff);
@@ -62,7 +63,7 @@ impl Adapter {
     }
 }
 
-impl QueuePair {
+impl<T: Transport> QueuePair<T> {
     /// `mlx5dv_create_flow`—has matching frames delivered to this raw packet queue pair. mlx5
     /// devices only; one system call, which waits for the firmware.
     ///
@@ -79,7 +80,10 @@ impl QueuePair {
     /// | [`OutOfResources`](crate::ErrorKind::OutOfResources) | ENOMEM, ENOSPC | memory, a rank above 15, or the device's tables are full |
     /// | [`PermissionDenied`](crate::ErrorKind::PermissionDenied) | EPERM | no `CAP_NET_RAW` |
     #[doc(alias = "mlx5dv_create_flow")]
-    pub fn steer(&mut self, matcher: &FlowMatcher, rule: &MatchRule<'_>) -> Result<FlowId> {
+    pub fn steer(&mut self, matcher: &FlowMatcher, rule: &MatchRule<'_>) -> Result<FlowId>
+    where
+        T: Frames,
+    {
         let made = matcher.steer(&self.queue.base().object, rule)?;
         Ok(self.children.adopt_flow(made))
     }

@@ -19,6 +19,7 @@ mod action;
 mod adapter;
 mod data_direct;
 mod dc;
+mod directed;
 mod entries;
 mod firmware;
 mod flow;

@@ -8,8 +8,9 @@ use uverbs_mlx5::steering::{FlowMatcher, MatchRule};
 
 use super::FlowId;
 use crate::owned::QueuePair;
+use crate::transport::{Frames, Transport};
 
-impl QueuePair {
+impl<T: Transport> QueuePair<T> {
     /// `ibv_modify_qp_rate_limit`—sets how fast it may send, also while requests are outstanding,
     /// like [`QueuePair::modify_rate_limit`](crate::QueuePair::modify_rate_limit).
     ///
@@ -36,7 +37,10 @@ impl QueuePair {
     /// # Errors
     /// As there.
     #[doc(alias = "ibv_create_flow")]
-    pub fn create_flow(&mut self, init: &FlowInit<'_>) -> Result<FlowId> {
+    pub fn create_flow(&mut self, init: &FlowInit<'_>) -> Result<FlowId>
+    where
+        T: Frames,
+    {
         self.raw_mut().create_flow(init)
     }
 
@@ -46,7 +50,10 @@ impl QueuePair {
     /// # Errors
     /// As there.
     #[doc(alias = "mlx5dv_create_flow")]
-    pub fn steer(&mut self, matcher: &FlowMatcher, rule: &MatchRule<'_>) -> Result<FlowId> {
+    pub fn steer(&mut self, matcher: &FlowMatcher, rule: &MatchRule<'_>) -> Result<FlowId>
+    where
+        T: Frames,
+    {
         self.raw_mut().steer(matcher, rule)
     }
 
@@ -56,7 +63,10 @@ impl QueuePair {
     /// # Errors
     /// As there.
     #[doc(alias = "ibv_destroy_flow")]
-    pub fn destroy_flow(&mut self, rule: FlowId) -> Result<()> {
+    pub fn destroy_flow(&mut self, rule: FlowId) -> Result<()>
+    where
+        T: Frames,
+    {
         self.raw_mut().destroy_flow(rule)
     }
 }

@@ -6,8 +6,9 @@ use uverbs_mlx5::pacing::{self, RateLimit};
 use uverbs_mlx5::sched::{Attachable, Leaves, Scheduler};
 
 use crate::QueuePair;
+use crate::transport::Transport;
 
-impl QueuePair {
+impl<T: Transport> QueuePair<T> {
     /// `ibv_modify_qp_rate_limit`—sets how fast it may send; [`RateLimit::UNLIMITED`] removes the
     /// limit.
     ///

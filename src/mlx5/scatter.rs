@@ -3,8 +3,9 @@
 use uverbs_mlx5::QpExtra;
 
 use crate::QueuePairBuilder;
+use crate::transport::{Connected, Transport};
 
-impl QueuePairBuilder<'_> {
+impl<T: Transport> QueuePairBuilder<'_, T> {
     /// `MLX5_QP_FLAG_SCATTER_CQE`—asks for messages of up to 32 bytes to arrive inside their
     /// completions (64 where completions have 128 bytes: see
     /// [`EntrySize`](crate::mlx5::EntrySize)). The device then makes one write for a small message
@@ -26,9 +27,10 @@ impl QueuePairBuilder<'_> {
     ///
     /// ```no_run
     /// # fn f(pd: uverbs::ProtectionDomain, cq: uverbs::CompletionQueue) -> uverbs::Result<()> {
-    /// use uverbs::{QpType, owned};
+    /// use uverbs::owned;
+    /// use uverbs::transport::Rc;
     ///
-    /// let builder = pd.queue_pair(QpType::Rc, &cq, &cq);
+    /// let builder = pd.queue_pair(Rc, &cq, &cq);
     /// // SAFETY: all that is posted is posted by an owned queue pair.
     /// let prepared = unsafe { builder.scatter_to_completions() }.build()?;
     /// let endpoint = prepared.endpoint();
@@ -42,7 +44,10 @@ impl QueuePairBuilder<'_> {
         unsafe_code,
         reason = "whoever polls writes to memory that requests name"
     )]
-    pub unsafe fn scatter_to_completions(self) -> Self {
+    pub unsafe fn scatter_to_completions(self) -> Self
+    where
+        T: Connected,
+    {
         let extra = self.extra::<QpExtra>().cloned().unwrap_or_default();
         // SAFETY: the caller's promise is the one that is asked for.
         self.with_extra(unsafe { extra.scattering() })

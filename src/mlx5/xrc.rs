@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use uverbs_any::AnySrq;
 use uverbs_core::contract::{Qp as _, SrqInit};
-use uverbs_core::types::{QpAttr, QpAttrMask, QpInfo, QpState, QpType, SendRequest, SrqType};
+use uverbs_core::types::{QpAttr, QpAttrMask, QpInfo, QpState, SendRequest, SrqType};
 use uverbs_core::{Error, ErrorKind, Object, Op, PostError, Result};
 
 use uverbs_mlx5::{QpExtra, SharedXrcDomain};
@@ -14,6 +14,7 @@ use super::Adapter;
 use crate::event::EventSource;
 use crate::event_table::EventKey;
 use crate::srq::Maker;
+use crate::transport::{self, NamesReceiver, Transport};
 use crate::{
     CompletionQueue, Context, ProtectionDomain, QueuePairBuilder, SendBatch, SharedReceiveQueue,
     SharedReceiveQueueBuilder,
@@ -26,7 +27,8 @@ use crate::{
 /// connections, each pair of queues needs its own.
 ///
 /// ```no_run
-/// use uverbs::{QpType, SendRequest};
+/// use uverbs::SendRequest;
+/// use uverbs::transport::XrcInitiator;
 ///
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// let context = uverbs::Context::open("mlx5_0")?;
@@ -34,7 +36,7 @@ use crate::{
 /// let domain = context.mlx5()?.open_xrc_domain()?;
 /// let srq = domain.create_srq(&pd, &cq, 64, 1)?;
 /// let target = domain.target(&pd, &cq).build()?;
-/// let initiator = pd.queue_pair(QpType::XrcInitiator, &cq, &cq).max_inline_data(64).build()?;
+/// let initiator = pd.queue_pair(XrcInitiator, &cq, &cq).max_inline_data(64).build()?;
 ///
 /// // The two ends are connected as any others.
 /// let (to, from) = (target.endpoint(), initiator.endpoint());
@@ -137,8 +139,8 @@ impl XrcDomain {
         &'a self,
         pd: &'a ProtectionDomain,
         cq: &'a CompletionQueue,
-    ) -> QueuePairBuilder<'a> {
-        let builder = QueuePairBuilder::new(pd, QpType::XrcTarget, cq, cq);
+    ) -> QueuePairBuilder<'a, transport::XrcTarget> {
+        let builder = QueuePairBuilder::new(pd, transport::XrcTarget, cq, cq);
         builder.with_extra(QpExtra::xrc_target(&self.domain))
     }
 
@@ -286,7 +288,7 @@ impl XrcTarget {
     }
 }
 
-impl SendBatch<'_> {
+impl<T: Transport> SendBatch<'_, T> {
     /// Puts a request of an XRC initiator ([`QpType::XrcInitiator`]) into the ring, for the peer's
     /// shared receive queue with the number `srq`; the number matters only for sends and for writes
     /// with an immediate value. No system call.
@@ -299,11 +301,10 @@ impl SendBatch<'_> {
     #[doc(alias = "ibv_wr_set_xrc_srqn")]
     #[expect(unsafe_code, reason = "names memory that a device will access")]
     #[inline]
-    pub unsafe fn push_xrc(
-        &mut self,
-        request: &SendRequest<'_>,
-        srq: u32,
-    ) -> Result<(), PostError> {
+    pub unsafe fn push_xrc(&mut self, request: &SendRequest<'_>, srq: u32) -> Result<(), PostError>
+    where
+        T: NamesReceiver,
+    {
         let qp = self.of_mlx5()?;
         // SAFETY: the caller's promise is the one that the provider asks for.
         unsafe { qp.put_xrc(request, srq) }

@@ -18,8 +18,9 @@
 mod backing;
 mod buffer;
 mod exposed;
+pub mod kind;
 mod pool;
-mod qp;
+pub(crate) mod qp;
 mod region;
 mod sges;
 mod shared_memory;

@@ -1,6 +1,7 @@
 //! What is posted, what comes back, and what is refused.
 
 use std::fmt;
+use std::marker::PhantomData;
 use std::ops::Range;
 
 use uverbs_core::PostError;
@@ -8,6 +9,9 @@ use uverbs_core::types::{
     Operation, Remote, RemoteKey, SendFlags, Sge, WcOpcode, WcStatus, WorkCompletion,
 };
 
+use super::kind::{
+    AnyOperation, Atomic, Datagram, Invalidating, Kind, Message, MessageImm, Read, Write,
+};
 use super::{Buffer, ExposedMemory};
 use crate::{AddressHandle, ProtectionDomain};
 
@@ -41,9 +45,20 @@ pub enum Memory {
 /// }
 /// # }
 /// ```
+///
+/// Its [kind](super::kind) decides at compile time which queue pairs it can be posted to. One that
+/// was made of an [`Operation`] by [`new`](Self::new), or is [`untyped`](Self::untyped), can be
+/// posted to all, and is refused by those that do not have the operation.
 #[derive(Debug)]
 #[must_use = "nothing happens before it is posted"]
-pub struct Work {
+pub struct Work<K: Kind = AnyOperation> {
+    pub(super) parts: Parts,
+    kind: PhantomData<K>,
+}
+
+/// All there is to a request.
+#[derive(Debug)]
+pub(super) struct Parts {
     pub(super) operation: Operation<'static>,
     pub(super) memory: Memory,
     pub(super) flags: SendFlags,
@@ -118,57 +133,69 @@ impl Work {
     /// write to somebody else's. Windows are bound in the raw world.
     #[inline]
     pub fn new(operation: Operation<'static>) -> Self {
+        Self::of(operation)
+    }
+
+    pub(super) fn from_parts(parts: Parts) -> Self {
         Self {
-            operation,
-            memory: Memory::None,
-            flags: SendFlags::empty(),
-            signaled: true,
-            user_data: 0,
-            destination: None,
+            parts,
+            kind: PhantomData,
         }
     }
+}
 
-    /// Sends to the peer's receive queue.
+impl Work<Message> {
+    /// Sends to the peer's receive queue; on raw packet queue pairs, a frame.
     #[inline]
     pub fn send() -> Self {
-        Self::new(Operation::Send)
+        Self::of(Operation::Send)
     }
+}
 
+impl Work<MessageImm> {
     /// Sends, with a 32-bit immediate value for the peer's completion.
     #[inline]
     pub fn send_imm(imm: u32) -> Self {
-        Self::new(Operation::SendImm(imm))
+        Self::of(Operation::SendImm(imm))
     }
+}
 
+impl Work<Invalidating> {
+    /// Sends, and invalidates this key of the peer when the message arrives.
+    #[inline]
+    pub fn send_invalidate(key: RemoteKey) -> Self {
+        Self::of(Operation::SendInvalidate(key))
+    }
+}
+
+impl Work<Write> {
     /// Writes into the peer's memory: `Work::write(memory.at(4096)?)`.
     #[inline]
     pub fn write(remote: impl Into<Remote>) -> Self {
-        Self::new(Operation::Write(remote.into()))
+        Self::of(Operation::Write(remote.into()))
     }
 
     /// Writes into the peer's memory and completes a receive there, with a 32-bit immediate value.
     #[inline]
     pub fn write_imm(remote: impl Into<Remote>, imm: u32) -> Self {
-        Self::new(Operation::WriteImm(remote.into(), imm))
+        Self::of(Operation::WriteImm(remote.into(), imm))
     }
+}
 
+impl Work<Read> {
     /// Reads from the peer's memory.
     #[inline]
     pub fn read(remote: impl Into<Remote>) -> Self {
-        Self::new(Operation::Read(remote.into()))
+        Self::of(Operation::Read(remote.into()))
     }
+}
 
-    /// Sends, and invalidates this key of the peer when the message arrives.
-    #[inline]
-    pub fn send_invalidate(key: RemoteKey) -> Self {
-        Self::new(Operation::SendInvalidate(key))
-    }
-
+impl Work<Atomic> {
     /// Replaces 8 aligned bytes of the peer's if they equal `compare`. The old value is written to
     /// the 8 bytes of [`memory`](Self::memory).
     #[inline]
     pub fn compare_swap(remote: impl Into<Remote>, compare: u64, swap: u64) -> Self {
-        Self::new(Operation::CompareSwap {
+        Self::of(Operation::CompareSwap {
             remote: remote.into(),
             compare,
             swap,
@@ -179,24 +206,62 @@ impl Work {
     /// of [`memory`](Self::memory).
     #[inline]
     pub fn fetch_add(remote: impl Into<Remote>, add: u64) -> Self {
-        Self::new(Operation::FetchAdd {
+        Self::of(Operation::FetchAdd {
             remote: remote.into(),
             add,
         })
+    }
+}
+
+impl<K: Datagram> Work<K> {
+    /// Where a datagram goes: the path, the queue pair at its end, and that queue pair's key.
+    #[inline]
+    pub fn to(mut self, address: &AddressHandle, qp_num: u32, qkey: u32) -> Work<K::Addressed> {
+        self.parts.destination = Some((address.clone(), qp_num, qkey));
+        Work {
+            parts: self.parts,
+            kind: PhantomData,
+        }
+    }
+}
+
+impl<K: Kind> Work<K> {
+    #[inline]
+    fn of(operation: Operation<'static>) -> Self {
+        Self {
+            parts: Parts {
+                operation,
+                memory: Memory::None,
+                flags: SendFlags::empty(),
+                signaled: true,
+                user_data: 0,
+                destination: None,
+            },
+            kind: PhantomData,
+        }
+    }
+
+    /// The same request, whose operation is checked when it is posted.
+    #[inline]
+    pub fn untyped(self) -> Work {
+        Work {
+            parts: self.parts,
+            kind: PhantomData,
+        }
     }
 
     /// What it moves: a buffer, `(buffer, len)`, `(exposed, range)`, or a list of these
     /// (`Vec<Memory>`, at most 32), which comes back as it is.
     #[inline]
     pub fn memory(mut self, memory: impl Into<Memory>) -> Self {
-        self.memory = memory.into();
+        self.parts.memory = memory.into();
         self
     }
 
     /// How it is carried out, in addition to being signaled.
     #[inline]
     pub fn flags(mut self, flags: SendFlags) -> Self {
-        self.flags = flags;
+        self.parts.flags = flags;
         self
     }
 
@@ -207,28 +272,21 @@ impl Work {
     /// A send queue of unsignaled requests alone fills up, and stays full.
     #[inline]
     pub fn unsignaled(mut self) -> Self {
-        self.signaled = false;
+        self.parts.signaled = false;
         self
     }
 
     /// A number that comes back when the request is finished.
     #[inline]
     pub fn user_data(mut self, user_data: u64) -> Self {
-        self.user_data = user_data;
-        self
-    }
-
-    /// Where a datagram goes: the path, the queue pair at its end, and that queue pair's key.
-    #[inline]
-    pub fn to(mut self, address: &AddressHandle, qp_num: u32, qkey: u32) -> Self {
-        self.destination = Some((address.clone(), qp_num, qkey));
+        self.parts.user_data = user_data;
         self
     }
 
     /// Takes the memory back out.
     #[inline]
     pub fn take_memory(self) -> Memory {
-        self.memory
+        self.parts.memory
     }
 }
 

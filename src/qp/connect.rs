@@ -7,8 +7,9 @@ use uverbs_core::{Error, ErrorKind, Op, Result};
 use super::builder::Settings;
 use super::prepared::After;
 use super::{GidChoice, QueuePair, QueuePairEndpoint};
+use crate::transport::{Connected, Transport, Unconnected};
 
-impl QueuePair {
+impl<T: Transport> QueuePair<T> {
     /// Connects it once more, after a change to RESET, with the settings that it was built with. It
     /// keeps its endpoint. Three system calls; none waits for the peer, which must do the same.
     ///
@@ -18,7 +19,10 @@ impl QueuePair {
     /// # Errors
     /// [`InvalidState`](ErrorKind::InvalidState) for one that is not in RESET; else as
     /// [`handshake`](crate::PreparedQueuePair::handshake). It is back in RESET then.
-    pub fn reconnect(&mut self, remote: QueuePairEndpoint) -> Result<()> {
+    pub fn reconnect(&mut self, remote: QueuePairEndpoint) -> Result<()>
+    where
+        T: Connected,
+    {
         self.once_more(|qp| qp.connect(&remote))
     }
 
@@ -28,7 +32,10 @@ impl QueuePair {
     /// # Errors
     /// [`InvalidState`](ErrorKind::InvalidState) for one that is not in RESET; else as
     /// [`activate`](crate::PreparedQueuePair::activate). It is back in RESET then.
-    pub fn reactivate(&mut self) -> Result<()> {
+    pub fn reactivate(&mut self) -> Result<()>
+    where
+        T: Unconnected,
+    {
         self.once_more(Self::activate_unconnected)
     }
 

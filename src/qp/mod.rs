@@ -9,6 +9,7 @@ mod post;
 mod prepared;
 
 use std::any::Any;
+use std::marker::PhantomData;
 
 use uverbs_any::AnyQp;
 use uverbs_core::contract::{self, Qp as _};
@@ -30,6 +31,7 @@ use crate::ProtectionDomain;
 use crate::completion::CqId;
 use crate::destroy::{DestroyError, Failing};
 use crate::event_table::EventKey;
+use crate::transport::{Datagrams, Plain, Transport};
 
 /// `ibv_qp`—a queue pair: a send queue and a receive queue.
 ///
@@ -37,12 +39,11 @@ use crate::event_table::EventKey;
 /// [`owned::QueuePair`](crate::owned::QueuePair) wraps it for posting without `unsafe`.
 #[doc(alias = "ibv_qp")]
 #[derive(Debug)]
-pub struct QueuePair {
+pub struct QueuePair<T: Transport = QpType> {
     /// Declared before the queue, and so dropped first: the kernel keeps the queue pair as long as
     /// there are any.
     pub(crate) children: Children,
     pub(crate) queue: AnyQp,
-    #[expect(dead_code, reason = "kept for its drop: later events are stale")]
     event_key: EventKey,
     pd: ProtectionDomain,
     send_cq: CqId,
@@ -50,9 +51,10 @@ pub struct QueuePair {
     endpoint: QueuePairEndpoint,
     /// What it is connected with, now or again.
     settings: Settings,
+    transport: PhantomData<T>,
 }
 
-impl QueuePair {
+impl<T: Transport> QueuePair<T> {
     /// Its number on the wire, 24 bits.
     #[inline]
     pub fn qp_num(&self) -> u32 {
@@ -148,29 +150,6 @@ impl QueuePair {
         self.queue.set_ece(ece)
     }
 
-    /// `ibv_attach_mcast`—lets it receive what is sent to a multicast group. Only for datagram
-    /// queue pairs. One system call.
-    ///
-    /// `lid` is the group's on InfiniBand, 0 on Ethernet. Joining the group in the network is up to
-    /// the caller.
-    ///
-    /// # Errors
-    /// EINVAL for another transport or a GID that is not multicast; ENOMEM when the device has no
-    /// more groups.
-    #[doc(alias = "ibv_attach_mcast")]
-    pub fn attach_multicast(&mut self, group: &Gid, lid: u16) -> Result<()> {
-        contract::attach_multicast(&self.queue.base().object, group, lid)
-    }
-
-    /// `ibv_detach_mcast`—detaches it from a multicast group. One system call.
-    ///
-    /// # Errors
-    /// EINVAL for a group it is not attached to.
-    #[doc(alias = "ibv_detach_mcast")]
-    pub fn detach_multicast(&mut self, group: &Gid, lid: u16) -> Result<()> {
-        contract::detach_multicast(&self.queue.base().object, group, lid)
-    }
-
     /// `ibv_destroy_qp`—leaves its multicast groups, destroys it and returns how many of its events
     /// were delivered. One system call, and one per group. Dropping it does the same.
     ///
@@ -197,6 +176,26 @@ impl QueuePair {
             .map_err(|error| DestroyError::new(error, self))
     }
 
+    /// The same queue pair, with its transport checked at run time. No system call.
+    pub fn untyped(self) -> QueuePair {
+        self.with_transport()
+    }
+
+    /// The same queue pair under another type, which is its transport's or checked at run time.
+    pub(crate) fn with_transport<U: Transport>(self) -> QueuePair<U> {
+        QueuePair {
+            children: self.children,
+            queue: self.queue,
+            event_key: self.event_key,
+            pd: self.pd,
+            send_cq: self.send_cq,
+            recv_cq: self.recv_cq,
+            endpoint: self.endpoint,
+            settings: self.settings,
+            transport: PhantomData,
+        }
+    }
+
     /// Destroys it in place. After success all that is left to do is to drop it.
     pub(crate) fn end(&mut self, failing: Failing) -> Result<EventCounts> {
         self.children = Children::default();
@@ -206,6 +205,53 @@ impl QueuePair {
     /// Keeps `memory` until the kernel's queue pair is gone.
     pub(crate) fn keep(&self, memory: impl Any + Send + Sync) {
         self.queue.base().object.keep(memory);
+    }
+
+    /// `ibv_attach_mcast`—lets it receive what is sent to a multicast group. Only for datagram
+    /// queue pairs. One system call.
+    ///
+    /// `lid` is the group's on InfiniBand, 0 on Ethernet. Joining the group in the network is up to
+    /// the caller.
+    ///
+    /// # Errors
+    /// EINVAL for another transport or a GID that is not multicast; ENOMEM when the device has no
+    /// more groups.
+    #[doc(alias = "ibv_attach_mcast")]
+    pub fn attach_multicast(&mut self, group: &Gid, lid: u16) -> Result<()>
+    where
+        T: Datagrams,
+    {
+        contract::attach_multicast(&self.queue.base().object, group, lid)
+    }
+
+    /// `ibv_detach_mcast`—detaches it from a multicast group. One system call.
+    ///
+    /// # Errors
+    /// EINVAL for a group it is not attached to.
+    #[doc(alias = "ibv_detach_mcast")]
+    pub fn detach_multicast(&mut self, group: &Gid, lid: u16) -> Result<()>
+    where
+        T: Datagrams,
+    {
+        contract::detach_multicast(&self.queue.base().object, group, lid)
+    }
+}
+
+impl QueuePair {
+    /// The same queue pair with its transport as a type: `qp.typed(Rc)`. No system call.
+    ///
+    /// # Errors
+    /// The queue pair, if it is of another transport.
+    #[expect(
+        clippy::result_large_err,
+        reason = "it is the queue pair, nothing is lost"
+    )]
+    pub fn typed<T: Plain>(self, transport: T) -> Result<QueuePair<T>, Self> {
+        if self.kind() == transport.qp_type() {
+            Ok(self.with_transport())
+        } else {
+            Err(self)
+        }
     }
 }
 

@@ -1,13 +1,15 @@
 //! Batches: requests are put into the ring one by one and submitted once.
 
 use std::fmt;
+use std::marker::PhantomData;
 
 use uverbs_any::{AnyQp, AnySrq};
 use uverbs_core::PostError;
 use uverbs_core::contract::{Qp as _, Srq as _};
-use uverbs_core::types::{Operation, Payload, RESERVED_WR_IDS, RecvRequest, SendRequest};
+use uverbs_core::types::{Operation, Payload, QpType, RESERVED_WR_IDS, RecvRequest, SendRequest};
 
 use crate::QueuePair;
+use crate::transport::{Receives, Sends, Transport};
 
 /// Some requests of a list were not posted.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -21,8 +23,9 @@ pub struct PostFailed {
 /// Send requests that are submitted together. Dropping the batch takes them back.
 #[derive(Debug)]
 #[must_use = "nothing is sent before `submit`"]
-pub struct SendBatch<'qp> {
+pub struct SendBatch<'qp, T: Transport = QpType> {
     pub(crate) queue: &'qp mut AnyQp,
+    transport: PhantomData<T>,
 }
 
 /// Receive requests that are submitted together. Dropping the batch takes them back.
@@ -39,7 +42,7 @@ pub(crate) enum ReceiveSide<'q> {
     Shared(&'q mut AnySrq),
 }
 
-impl QueuePair {
+impl<T: Transport> QueuePair<T> {
     /// Starts a batch of send requests that are submitted with one doorbell.
     ///
     /// ```no_run
@@ -57,18 +60,16 @@ impl QueuePair {
     /// ```
     #[doc(alias = "ibv_wr_start")]
     #[inline]
-    pub fn send_batch(&mut self) -> SendBatch<'_> {
+    pub fn send_batch(&mut self) -> SendBatch<'_, T>
+    where
+        T: Sends,
+    {
         // A batch that was forgotten instead of dropped must not be submitted with this one.
         self.queue.abort_send();
         SendBatch {
             queue: &mut self.queue,
+            transport: PhantomData,
         }
-    }
-
-    /// Starts a batch of receive requests that are submitted together.
-    #[inline]
-    pub fn recv_batch(&mut self) -> RecvBatch<'_> {
-        RecvBatch::new(ReceiveSide::Own(&mut self.queue))
     }
 
     /// `ibv_post_send`—posts send requests, all of them with one doorbell. One system call on rxe.
@@ -82,10 +83,22 @@ impl QueuePair {
     #[expect(unsafe_code, reason = "names memory that a device will access")]
     #[expect(clippy::inline_always, reason = "a part of posting")]
     #[inline(always)]
-    pub unsafe fn post_send(&mut self, requests: &[SendRequest<'_>]) -> Result<(), PostFailed> {
+    pub unsafe fn post_send(&mut self, requests: &[SendRequest<'_>]) -> Result<(), PostFailed>
+    where
+        T: Sends,
+    {
         // SAFETY: the caller's promise, for each request.
         unsafe { self.queue.post_send(requests) }
             .map_err(|(posted, error)| PostFailed { posted, error })
+    }
+
+    /// Starts a batch of receive requests that are submitted together.
+    #[inline]
+    pub fn recv_batch(&mut self) -> RecvBatch<'_>
+    where
+        T: Receives,
+    {
+        RecvBatch::new(ReceiveSide::Own(&mut self.queue))
     }
 
     /// `ibv_post_recv`—posts receive requests, all of them submitted at once. No system call on
@@ -102,14 +115,17 @@ impl QueuePair {
     #[expect(unsafe_code, reason = "names memory that a device will write to")]
     #[expect(clippy::inline_always, reason = "a part of posting")]
     #[inline(always)]
-    pub unsafe fn post_recv(&mut self, requests: &[RecvRequest<'_>]) -> Result<(), PostFailed> {
+    pub unsafe fn post_recv(&mut self, requests: &[RecvRequest<'_>]) -> Result<(), PostFailed>
+    where
+        T: Receives,
+    {
         // SAFETY: the caller's promise, for each request.
         unsafe { self.queue.post_recv(requests) }
             .map_err(|(posted, error)| PostFailed { posted, error })
     }
 }
 
-impl SendBatch<'_> {
+impl<T: Transport> SendBatch<'_, T> {
     /// Puts a request into the ring, where the device does not see it yet.
     ///
     /// # Errors
@@ -187,7 +203,7 @@ impl SendBatch<'_> {
     }
 }
 
-impl Drop for SendBatch<'_> {
+impl<T: Transport> Drop for SendBatch<'_, T> {
     #[inline]
     fn drop(&mut self) {
         self.queue.abort_send();

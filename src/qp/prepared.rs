@@ -5,10 +5,11 @@ use std::fmt;
 #[cfg(doc)]
 use uverbs_core::ErrorKind;
 use uverbs_core::contract::Qp as _;
-use uverbs_core::types::{AddressVector, Ece};
+use uverbs_core::types::{AddressVector, Ece, QpType};
 use uverbs_core::{Error, Result};
 
 use super::{GidChoice, QueuePair, QueuePairEndpoint};
+use crate::transport::{Connected, Transport, Unconnected};
 
 /// A queue pair in RESET that knows its endpoint.
 ///
@@ -17,18 +18,18 @@ use super::{GidChoice, QueuePair, QueuePairEndpoint};
 /// caller.
 #[derive(Debug)]
 #[must_use = "a queue pair does nothing before the handshake"]
-pub struct PreparedQueuePair {
-    qp: QueuePair,
+pub struct PreparedQueuePair<T: Transport = QpType> {
+    qp: QueuePair<T>,
 }
 
 /// A handshake that failed. The queue pair is back in RESET and can be tried again.
 ///
 /// It prints as its [`error`](Self::error), by `{:?}` too.
-pub struct HandshakeError {
+pub struct HandshakeError<T: Transport = QpType> {
     /// What the kernel refused.
     pub error: Error,
     /// The queue pair.
-    pub prepared: Box<PreparedQueuePair>,
+    pub prepared: Box<PreparedQueuePair<T>>,
 }
 
 /// How a queue pair becomes ready after it was created.
@@ -44,8 +45,8 @@ pub(crate) enum After {
     },
 }
 
-impl PreparedQueuePair {
-    pub(super) fn new(qp: QueuePair) -> Self {
+impl<T: Transport> PreparedQueuePair<T> {
+    pub(super) fn new(qp: QueuePair<T>) -> Self {
         Self { qp }
     }
 
@@ -109,7 +110,10 @@ impl PreparedQueuePair {
     /// | [`Unsupported`](ErrorKind::Unsupported) | a transport without connections |
     /// | [`InvalidInput`](ErrorKind::InvalidInput) | a GID on one side only; values the kernel refuses (EINVAL) |
     /// | [`Other`](ErrorKind::Other) | no route to the peer (ENETUNREACH, EHOSTUNREACH, ETIMEDOUT) |
-    pub fn handshake(mut self, remote: QueuePairEndpoint) -> Result<QueuePair, HandshakeError> {
+    pub fn handshake(mut self, remote: QueuePairEndpoint) -> Result<QueuePair<T>, HandshakeError<T>>
+    where
+        T: Connected,
+    {
         match self.qp.connect(&remote) {
             Ok(()) => Ok(self.qp),
             Err(error) => Err(self.refused(error)),
@@ -126,7 +130,10 @@ impl PreparedQueuePair {
     /// # Errors
     /// [`Unsupported`](ErrorKind::Unsupported) for a transport with connections; EPERM for a queue
     /// key with bit 31 set.
-    pub fn activate(mut self) -> Result<QueuePair, HandshakeError> {
+    pub fn activate(mut self) -> Result<QueuePair<T>, HandshakeError<T>>
+    where
+        T: Unconnected,
+    {
         match self.qp.activate_unconnected() {
             Ok(()) => Ok(self.qp),
             Err(error) => Err(self.refused(error)),
@@ -134,12 +141,17 @@ impl PreparedQueuePair {
     }
 
     /// The queue pair in RESET, to be taken through its states by hand.
-    pub fn into_raw(self) -> QueuePair {
+    pub fn into_raw(self) -> QueuePair<T> {
         self.qp
     }
 
+    /// The same queue pair, with its transport checked at run time. No system call.
+    pub fn untyped(self) -> PreparedQueuePair {
+        PreparedQueuePair::new(self.qp.untyped())
+    }
+
     /// Takes the queue pair back to RESET.
-    fn refused(mut self, error: Error) -> HandshakeError {
+    fn refused(mut self, error: Error) -> HandshakeError<T> {
         self.qp.back_to_reset();
         HandshakeError {
             error,
@@ -148,13 +160,13 @@ impl PreparedQueuePair {
     }
 }
 
-impl fmt::Display for HandshakeError {
+impl<T: Transport> fmt::Display for HandshakeError<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.error.fmt(f)
     }
 }
 
-impl fmt::Debug for HandshakeError {
+impl<T: Transport> fmt::Debug for HandshakeError<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if !f.alternate() {
             return fmt::Display::fmt(self, f);
@@ -167,14 +179,14 @@ impl fmt::Debug for HandshakeError {
     }
 }
 
-impl std::error::Error for HandshakeError {
+impl<T: Transport> std::error::Error for HandshakeError<T> {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         Some(&self.error)
     }
 }
 
-impl From<HandshakeError> for Error {
-    fn from(refused: HandshakeError) -> Self {
+impl<T: Transport> From<HandshakeError<T>> for Error {
+    fn from(refused: HandshakeError<T>) -> Self {
         refused.error
     }
 }

@@ -8,25 +8,31 @@
 //! members are requests like all others.
 #![allow(unsafe_code, reason = "posts memory that this queue owns")]
 
+use std::marker::PhantomData;
+
 use uverbs_core::contract::Qp as _;
-use uverbs_core::types::Payload;
+use uverbs_core::types::{Payload, QpType};
 use uverbs_core::{PostError, Result};
 
-use super::QueuePair;
-use super::post::{enter, refuse};
+use super::put::Put;
+use super::put::{enter, refuse};
+use super::{Owner, QueuePair};
+use crate::owned::kind::Kind;
 use crate::owned::sges::Sges;
-use crate::owned::work::{Memory, Refused, Work};
+use crate::owned::work::{Memory, Parts, Refused, Work};
+use crate::transport::{Carries, Sends, Transport};
 
 /// Send requests that are submitted with one doorbell, from [`QueuePair::batch`].
 ///
 /// Dropping it posts none of them; their memory comes back from [`QueuePair::released`].
 #[derive(Debug)]
 #[must_use = "nothing is posted before `submit`"]
-pub struct Batch<'qp> {
-    qp: &'qp mut QueuePair,
+pub struct Batch<'qp, T: Transport = QpType> {
+    owner: &'qp mut Owner,
+    transport: PhantomData<T>,
 }
 
-impl QueuePair {
+impl<T: Transport> QueuePair<T> {
     /// Starts a batch of send requests.
     ///
     /// ```no_run
@@ -44,37 +50,31 @@ impl QueuePair {
     /// # }
     /// ```
     #[doc(alias = "ibv_wr_start")]
-    pub fn batch(&mut self) -> Batch<'_> {
-        self.settle();
+    pub fn batch(&mut self) -> Batch<'_, T>
+    where
+        T: Sends,
+    {
+        self.owner.settle();
         // A request that an unwind left in the ring must not be submitted with this batch.
-        self.qp.queue.abort_send();
-        Batch { qp: self }
+        self.owner.qp.queue.abort_send();
+        Batch {
+            owner: &mut self.owner,
+            transport: PhantomData,
+        }
     }
 }
 
-impl Batch<'_> {
+impl<T: Transport> Batch<'_, T> {
     /// Adds a request, which the device does not see yet. No system call.
     ///
     /// # Errors
     /// Why it was refused, and the request with its memory. The batch goes on without it.
     #[inline]
-    pub fn push(&mut self, work: Work) -> Result<(), Box<Refused>> {
-        if let Memory::List(list) = &work.memory {
-            return match Sges::of(list, self.qp.pd()) {
-                Ok(sges) => self.push_list(work, &sges),
-                Err(error) => refuse(error, Some(work)),
-            };
-        }
-        match work.memory.sge(self.qp.pd()) {
-            Ok(sge) => self.add(work, Payload::Gather(sge.as_slice())),
-            Err(error) => refuse(error, Some(work)),
-        }
-    }
-
-    /// Kept out of the way of requests with one entry.
-    #[inline(never)]
-    fn push_list(&mut self, work: Work, sges: &Sges) -> Result<(), Box<Refused>> {
-        self.add(work, Payload::Gather(sges.as_slice()))
+    pub fn push<K: Kind>(&mut self, work: Work<K>) -> Result<(), Box<Refused>>
+    where
+        T: Carries<K>,
+    {
+        self.owner.push(work.parts)
     }
 
     /// Adds a request whose data is copied into the queue, as
@@ -83,32 +83,32 @@ impl Batch<'_> {
     /// # Errors
     /// As there. The batch goes on without it.
     #[inline]
-    pub fn push_inline(&mut self, work: Work, bytes: &[&[u8]]) -> Result<(), Box<Refused>> {
-        if !matches!(work.memory, Memory::None) {
-            return refuse(PostError::InvalidRequest, Some(work));
-        }
-        self.add(work, Payload::Inline(bytes))
+    pub fn push_inline<K: Kind>(
+        &mut self,
+        work: Work<K>,
+        bytes: &[&[u8]],
+    ) -> Result<(), Box<Refused>>
+    where
+        T: Carries<K>,
+    {
+        self.owner.push_inline(work.parts, bytes)
     }
 
-    #[expect(clippy::inline_always, reason = "a part of posting")]
-    #[inline(always)]
-    fn add(&mut self, work: Work, payload: Payload<'_>) -> Result<(), Box<Refused>> {
-        let QueuePair { qp, tables } = &mut *self.qp;
-        let sending = &mut tables.sending;
-        let (again, id) = enter(sending, work)?;
-        let request = again.request(sending, id, payload);
-        // SAFETY: as for a single request: the table owns the memory, and if the batch is
-        // submitted, it leaves the table only as the queue pair's module says.
-        if let Err(error) = unsafe { qp.queue.put_send(&request) } {
-            return again.refused(sending, id, error);
-        }
-        sending.joined(id);
+    /// Adds a request that `put` puts into the ring.
+    pub(crate) fn push_by<K: Kind>(
+        &mut self,
+        work: Work<K>,
+        inline: Option<&[&[u8]]>,
+        put: impl Put,
+    ) -> Result<(), Box<Refused>> {
+        let (_, id) = self.owner.put_by(work.parts, inline, put)?;
+        self.owner.tables.sending.joined(id);
         Ok(())
     }
 
     /// How many requests it has.
     pub fn len(&self) -> usize {
-        self.qp.tables.sending.batched()
+        self.owner.tables.sending.batched()
     }
 
     /// True before the first.
@@ -125,7 +125,7 @@ impl Batch<'_> {
     /// of them is posted, and their memory comes back from [`QueuePair::released`].
     #[doc(alias = "ibv_wr_complete")]
     pub fn submit(self) -> Result<(), PostError> {
-        let QueuePair { qp, tables } = &mut *self.qp;
+        let Owner { qp, tables } = &mut *self.owner;
         let members = tables.sending.submitting();
         match qp.queue.submit_send() {
             Ok(()) => {
@@ -142,8 +142,54 @@ impl Batch<'_> {
     }
 }
 
-impl Drop for Batch<'_> {
+impl Owner {
+    #[inline]
+    fn push(&mut self, parts: Parts) -> Result<(), Box<Refused>> {
+        if let Memory::List(list) = &parts.memory {
+            return match Sges::of(list, self.qp.pd()) {
+                Ok(sges) => self.push_list(parts, &sges),
+                Err(error) => refuse(error, Some(parts)),
+            };
+        }
+        match parts.memory.sge(self.qp.pd()) {
+            Ok(sge) => self.add(parts, Payload::Gather(sge.as_slice())),
+            Err(error) => refuse(error, Some(parts)),
+        }
+    }
+
+    /// Kept out of the way of requests with one entry.
+    #[inline(never)]
+    fn push_list(&mut self, parts: Parts, sges: &Sges) -> Result<(), Box<Refused>> {
+        self.add(parts, Payload::Gather(sges.as_slice()))
+    }
+
+    #[inline]
+    fn push_inline(&mut self, parts: Parts, bytes: &[&[u8]]) -> Result<(), Box<Refused>> {
+        if !matches!(parts.memory, Memory::None) {
+            return refuse(PostError::InvalidRequest, Some(parts));
+        }
+        self.add(parts, Payload::Inline(bytes))
+    }
+
+    #[expect(clippy::inline_always, reason = "a part of posting")]
+    #[inline(always)]
+    fn add(&mut self, parts: Parts, payload: Payload<'_>) -> Result<(), Box<Refused>> {
+        let Self { qp, tables } = self;
+        let sending = &mut tables.sending;
+        let (again, id) = enter(sending, parts)?;
+        let request = again.request(sending, id, payload);
+        // SAFETY: as for a single request: the table owns the memory, and if the batch is
+        // submitted, it leaves the table only as the queue pair's module says.
+        if let Err(error) = unsafe { qp.queue.put_send(&request) } {
+            return again.refused(sending, id, error);
+        }
+        sending.joined(id);
+        Ok(())
+    }
+}
+
+impl<T: Transport> Drop for Batch<'_, T> {
     fn drop(&mut self) {
-        self.qp.settle();
+        self.owner.settle();
     }
 }

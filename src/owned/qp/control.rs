@@ -5,54 +5,55 @@ use uverbs_core::{Error, Op, Result};
 
 use super::QueuePair;
 use crate::completion::CqId;
+use crate::transport::{Datagrams, Transport};
 use crate::{ProtectionDomain, QueuePairEndpoint};
 
-impl QueuePair {
+impl<T: Transport> QueuePair<T> {
     /// For what only one vendor's have. Nothing is posted through it, and it stays in its place.
     pub(crate) fn raw_mut(&mut self) -> &mut crate::QueuePair {
-        &mut self.qp
+        &mut self.owner.qp
     }
 
     /// Its number on the wire, 24 bits.
     #[inline]
     pub fn qp_num(&self) -> u32 {
-        self.qp.qp_num()
+        self.owner.qp.qp_num()
     }
 
     /// Its transport.
     pub fn kind(&self) -> QpType {
-        self.qp.kind()
+        self.owner.qp.kind()
     }
 
     /// Its sizes as granted: at least those requested.
     pub fn caps(&self) -> QpCaps {
-        self.qp.caps()
+        self.owner.qp.caps()
     }
 
     /// The state it was put into, or last seen in.
     pub fn state(&self) -> QpState {
-        self.qp.state()
+        self.owner.qp.state()
     }
 
     /// What a peer needs to know to connect to it.
     pub fn endpoint(&self) -> QueuePairEndpoint {
-        self.qp.endpoint()
+        self.owner.qp.endpoint()
     }
 
     /// Where its send completions go.
     pub fn send_cq(&self) -> CqId {
-        self.qp.send_cq()
+        self.owner.qp.send_cq()
     }
 
     /// Where its receive completions go.
     pub fn recv_cq(&self) -> CqId {
-        self.qp.recv_cq()
+        self.owner.qp.recv_cq()
     }
 
     /// The protection domain it belongs to.
     #[inline]
     pub fn pd(&self) -> &ProtectionDomain {
-        self.qp.pd()
+        self.owner.qp.pd()
     }
 
     /// `ibv_modify_qp`, except for a change to RESET, which is [`reset`](Self::reset).
@@ -64,7 +65,7 @@ impl QueuePair {
             return Err(Error::invalid(Op::ModifyQueuePair, "state")
                 .hint("use reset, which returns the memory of discarded work"));
         }
-        self.qp.modify(attr)
+        self.owner.qp.modify(attr)
     }
 
     /// `ibv_query_qp`—what the kernel knows about it.
@@ -72,7 +73,7 @@ impl QueuePair {
     /// # Errors
     /// As [`QueuePair::query`](crate::QueuePair::query).
     pub fn query(&mut self) -> Result<QpInfo> {
-        self.qp.query()
+        self.owner.qp.query()
     }
 
     /// `ibv_query_ece`—as [`QueuePair::ece`](crate::QueuePair::ece).
@@ -80,7 +81,7 @@ impl QueuePair {
     /// # Errors
     /// As there.
     pub fn ece(&self) -> Result<Ece> {
-        self.qp.ece()
+        self.owner.qp.ece()
     }
 
     /// `ibv_set_ece`—as [`QueuePair::set_ece`](crate::QueuePair::set_ece).
@@ -88,7 +89,7 @@ impl QueuePair {
     /// # Errors
     /// As there.
     pub fn set_ece(&mut self, ece: &Ece) -> Result<()> {
-        self.qp.set_ece(ece)
+        self.owner.qp.set_ece(ece)
     }
 
     /// Joins a multicast group, like
@@ -96,8 +97,11 @@ impl QueuePair {
     ///
     /// # Errors
     /// As there.
-    pub fn attach_multicast(&mut self, group: &Gid, lid: u16) -> Result<()> {
-        self.qp.attach_multicast(group, lid)
+    pub fn attach_multicast(&mut self, group: &Gid, lid: u16) -> Result<()>
+    where
+        T: Datagrams,
+    {
+        self.owner.qp.attach_multicast(group, lid)
     }
 
     /// Leaves a multicast group, like
@@ -105,7 +109,10 @@ impl QueuePair {
     ///
     /// # Errors
     /// As there.
-    pub fn detach_multicast(&mut self, group: &Gid, lid: u16) -> Result<()> {
-        self.qp.detach_multicast(group, lid)
+    pub fn detach_multicast(&mut self, group: &Gid, lid: u16) -> Result<()>
+    where
+        T: Datagrams,
+    {
+        self.owner.qp.detach_multicast(group, lid)
     }
 }

@@ -13,50 +13,75 @@
 mod batch;
 mod control;
 mod post;
+pub(crate) mod put;
+mod recv;
 mod tables;
 
+use std::marker::PhantomData;
 use std::mem::{self, ManuallyDrop};
 use std::ptr;
 
 use uverbs_core::Result;
 use uverbs_core::contract::Qp as _;
-use uverbs_core::types::{QpAttr, QpState};
+use uverbs_core::types::{QpAttr, QpState, QpType};
 
 use super::Memory;
 use super::work::{Finished, Released};
 use crate::destroy::{DestroyError, Failing};
+use crate::transport::{Connected, Transport, Unconnected};
 use crate::{Completion, QueuePairEndpoint};
 
 pub use batch::Batch;
-pub(super) use post::post_receive;
+pub(super) use recv::post_receive;
 pub(super) use tables::Receive;
 use tables::Tables;
 
 /// A queue pair for posting without `unsafe`; see [the module](crate::owned).
+///
+/// Its [transport](crate::transport) says what it can post.
 #[derive(Debug)]
-pub struct QueuePair {
+pub struct QueuePair<T: Transport = QpType> {
+    owner: Owner,
+    transport: PhantomData<T>,
+}
+
+/// The queue pair, and the memory of what is posted on it.
+#[derive(Debug)]
+struct Owner {
     qp: crate::QueuePair,
     tables: Tables,
 }
 
-impl QueuePair {
+impl<T: Transport> QueuePair<T> {
     /// Takes over a queue pair. Memory of work that was posted on it before remains the
     /// responsibility of the code that posted it; completions of that work finish nothing here.
-    pub fn new(qp: crate::QueuePair) -> Self {
-        Self {
+    pub fn new(qp: crate::QueuePair<T>) -> Self {
+        let owner = Owner {
             tables: Tables::of(&qp.caps()),
-            qp,
+            qp: qp.untyped(),
+        };
+        Self {
+            owner,
+            transport: PhantomData,
+        }
+    }
+
+    /// The same queue pair, with its transport checked at run time. No system call.
+    pub fn untyped(self) -> QueuePair {
+        QueuePair {
+            owner: self.owner,
+            transport: PhantomData,
         }
     }
 
     /// How many send requests are outstanding.
     pub fn sends_posted(&self) -> usize {
-        self.tables.sending.len()
+        self.owner.tables.sending.len()
     }
 
     /// How many receive requests are posted.
     pub fn receives_posted(&self) -> usize {
-        self.tables.receiving.len()
+        self.owner.tables.receiving.len()
     }
 
     /// Exchanges a completion for the memory of the finished request.
@@ -77,10 +102,10 @@ impl QueuePair {
         if completion.qp_num != self.qp_num() {
             return Err(completion);
         }
-        if let Some((user_data, memory)) = self.tables.sending.complete(completion.wr_id) {
+        if let Some((user_data, memory)) = self.owner.tables.sending.complete(completion.wr_id) {
             return Ok(Finished::new(user_data, memory, &completion));
         }
-        if let Some(receive) = self.tables.receiving.remove(completion.wr_id) {
+        if let Some(receive) = self.owner.tables.receiving.remove(completion.wr_id) {
             return Ok(Finished::new(
                 receive.user_data,
                 receive.memory,
@@ -98,10 +123,96 @@ impl QueuePair {
     /// Until it is taken back, it occupies its place in the queue. Requests without memory are not
     /// reported.
     pub fn released(&mut self) -> Option<Released> {
-        self.settle();
-        self.tables.sending.released()
+        self.owner.settle();
+        self.owner.tables.sending.released()
     }
 
+    /// Moves it to RESET, which discards posted work, and returns the memory of all of it.
+    ///
+    /// Completions of that work that are still in a completion queue no longer finish anything.
+    ///
+    /// It can then be connected again, with [`reconnect`](Self::reconnect) or
+    /// [`reactivate`](Self::reactivate). One system call.
+    ///
+    /// # Errors
+    /// As [`modify`](Self::modify); the memory then stays in the queue.
+    pub fn reset(&mut self) -> Result<Vec<Memory>> {
+        // Created first, so that nothing can fail afterwards.
+        let fresh = Tables::of(&self.owner.qp.caps());
+        self.owner.qp.modify(&QpAttr::to(QpState::Reset))?;
+        Ok(mem::replace(&mut self.owner.tables, fresh).into_memory())
+    }
+
+    /// The queue pair for raw posting. No system call.
+    ///
+    /// # Errors
+    /// This queue pair, while requests are posted or memory was not
+    /// [taken back](Self::released): wait for their completions, or [`reset`](Self::reset) it.
+    #[expect(
+        clippy::result_large_err,
+        reason = "it is the queue pair, nothing is lost"
+    )]
+    #[expect(unsafe_code, reason = "moves a field out of a value that has a drop")]
+    pub fn into_raw(mut self) -> Result<crate::QueuePair<T>, Self> {
+        self.owner.settle();
+        if !self.owner.tables.are_empty() {
+            return Err(self);
+        }
+        drop(mem::take(&mut self.owner.tables));
+        let owner = ManuallyDrop::new(self.owner);
+        // SAFETY: the queue pair is moved out once: `owner` is neither used nor dropped afterwards,
+        // and its other field, empty tables, owns nothing.
+        let qp = unsafe { ptr::read(&raw const owner.qp) };
+        Ok(qp.with_transport())
+    }
+
+    /// `ibv_destroy_qp`—destroys it and returns the memory of discarded work.
+    ///
+    /// # Errors
+    /// As [`QueuePair::destroy`](crate::QueuePair::destroy); the memory is then leaked.
+    pub fn destroy(mut self) -> Result<Vec<Memory>> {
+        self.owner.qp.end(Failing::GivenUp)?;
+        Ok(mem::take(&mut self.owner.tables).into_memory())
+    }
+
+    /// `ibv_destroy_qp`—as [`destroy`](Self::destroy), but returns the queue pair with its memory
+    /// if that fails, for another try.
+    ///
+    /// # Errors
+    /// As [`QueuePair::try_destroy`](crate::QueuePair::try_destroy).
+    pub fn try_destroy(mut self) -> Result<Vec<Memory>, DestroyError<Self>> {
+        match self.owner.qp.end(Failing::Left) {
+            Ok(_) => Ok(mem::take(&mut self.owner.tables).into_memory()),
+            Err(error) => Err(DestroyError::new(error, self)),
+        }
+    }
+
+    /// Connects it to a peer again after a [`reset`](Self::reset), like
+    /// [`QueuePair::reconnect`](crate::QueuePair::reconnect).
+    ///
+    /// # Errors
+    /// As there.
+    pub fn reconnect(&mut self, remote: QueuePairEndpoint) -> Result<()>
+    where
+        T: Connected,
+    {
+        self.owner.qp.reconnect(remote)
+    }
+
+    /// Makes a queue pair without a peer ready again after a [`reset`](Self::reset), like
+    /// [`QueuePair::reactivate`](crate::QueuePair::reactivate).
+    ///
+    /// # Errors
+    /// As there.
+    pub fn reactivate(&mut self) -> Result<()>
+    where
+        T: Unconnected,
+    {
+        self.owner.qp.reactivate()
+    }
+}
+
+impl Owner {
     /// Gives up a batch that was forgotten: takes it out of the ring, where the device has not seen
     /// it.
     #[inline]
@@ -116,86 +227,9 @@ impl QueuePair {
         self.qp.queue.abort_send();
         self.tables.sending.given_up();
     }
-
-    /// Moves it to RESET, which discards posted work, and returns the memory of all of it.
-    ///
-    /// Completions of that work that are still in a completion queue no longer finish anything.
-    ///
-    /// It can then be connected again, with [`reconnect`](Self::reconnect) or
-    /// [`reactivate`](Self::reactivate). One system call.
-    ///
-    /// # Errors
-    /// As [`modify`](Self::modify); the memory then stays in the queue.
-    pub fn reset(&mut self) -> Result<Vec<Memory>> {
-        // Created first, so that nothing can fail afterwards.
-        let fresh = Tables::of(&self.qp.caps());
-        self.qp.modify(&QpAttr::to(QpState::Reset))?;
-        Ok(mem::replace(&mut self.tables, fresh).into_memory())
-    }
-
-    /// Connects it to a peer again after a [`reset`](Self::reset), like
-    /// [`QueuePair::reconnect`](crate::QueuePair::reconnect).
-    ///
-    /// # Errors
-    /// As there.
-    pub fn reconnect(&mut self, remote: QueuePairEndpoint) -> Result<()> {
-        self.qp.reconnect(remote)
-    }
-
-    /// Makes a queue pair without a peer ready again after a [`reset`](Self::reset), like
-    /// [`QueuePair::reactivate`](crate::QueuePair::reactivate).
-    ///
-    /// # Errors
-    /// As there.
-    pub fn reactivate(&mut self) -> Result<()> {
-        self.qp.reactivate()
-    }
-
-    /// The queue pair for raw posting. No system call.
-    ///
-    /// # Errors
-    /// This queue pair, while requests are posted or memory was not
-    /// [taken back](Self::released): wait for their completions, or [`reset`](Self::reset) it.
-    #[expect(
-        clippy::result_large_err,
-        reason = "it is the queue pair, nothing is lost"
-    )]
-    #[expect(unsafe_code, reason = "moves a field out of a value that has a drop")]
-    pub fn into_raw(mut self) -> Result<crate::QueuePair, Self> {
-        self.settle();
-        if !self.tables.are_empty() {
-            return Err(self);
-        }
-        drop(mem::take(&mut self.tables));
-        let this = ManuallyDrop::new(self);
-        // SAFETY: the queue pair is moved out once: `this` is neither used nor dropped afterwards,
-        // and its other field, empty tables, owns nothing.
-        Ok(unsafe { ptr::read(&raw const this.qp) })
-    }
-
-    /// `ibv_destroy_qp`—destroys it and returns the memory of discarded work.
-    ///
-    /// # Errors
-    /// As [`QueuePair::destroy`](crate::QueuePair::destroy); the memory is then leaked.
-    pub fn destroy(mut self) -> Result<Vec<Memory>> {
-        self.qp.end(Failing::GivenUp)?;
-        Ok(mem::take(&mut self.tables).into_memory())
-    }
-
-    /// `ibv_destroy_qp`—as [`destroy`](Self::destroy), but returns the queue pair with its memory
-    /// if that fails, for another try.
-    ///
-    /// # Errors
-    /// As [`QueuePair::try_destroy`](crate::QueuePair::try_destroy).
-    pub fn try_destroy(mut self) -> Result<Vec<Memory>, DestroyError<Self>> {
-        match self.qp.end(Failing::Left) {
-            Ok(_) => Ok(mem::take(&mut self.tables).into_memory()),
-            Err(error) => Err(DestroyError::new(error, self)),
-        }
-    }
 }
 
-impl Drop for QueuePair {
+impl Drop for Owner {
     fn drop(&mut self) {
         if !self.tables.are_empty() {
             // Freed with the kernel's queue pair, which is destroyed after this.

@@ -16,9 +16,9 @@ fn a_queue_pair_with_a_strangers_extension_is_refused() {
         log_concurrent: 1,
         log_errored: 0,
     };
-    let initiator = pd.dc_initiator(&cq).dci_streams(streams);
+    let initiator = pd.dc_initiator(&cq).dci_streams(streams).untyped();
     let framed = pd.queue_pair(QpType::Ud, &cq, &cq).max_tso_header(64);
-    let target = pd.dc_target(&srq, &cq, 0xfeed);
+    let target = pd.dc_target(&srq, &cq, 0xfeed).untyped();
     for (builder, kind) in [
         (initiator, QpType::Driver),
         (target, QpType::Driver),

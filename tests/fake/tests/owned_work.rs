@@ -143,10 +143,10 @@ fn every_operation_with_inline_data_has_it() {
     let target = all.pd.expose(64, ALL).unwrap();
     let to = target.remote();
     for (n, work) in [
-        Work::send(),
-        Work::send_imm(1),
-        Work::write(to),
-        Work::write_imm(to, 2),
+        Work::send().untyped(),
+        Work::send_imm(1).untyped(),
+        Work::write(to).untyped(),
+        Work::write_imm(to, 2).untyped(),
     ]
     .into_iter()
     .enumerate()

@@ -101,13 +101,13 @@ fn exposed_memory_is_anybodys() {
                     ..remote
                 };
                 let work = match turn % 4 {
-                    0 => Work::write(at(25)),
-                    1 => Work::read(at(60)),
+                    0 => Work::write(at(25)).untyped(),
+                    1 => Work::read(at(60)).untyped(),
                     2 => Work::new(Operation::FetchAdd {
                         remote: at(136),
                         add: 1,
                     }),
-                    _ => Work::write(at(190)),
+                    _ => Work::write(at(190)).untyped(),
                 };
                 let lent = buffer.take().unwrap();
                 pair.qp.post(work.memory(lent).user_data(turn)).unwrap();

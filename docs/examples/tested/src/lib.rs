@@ -8,9 +8,9 @@ use std::error::Error;
 use std::time::{Duration, Instant};
 
 use uverbs::owned::{Buffer, ExposedMemory, QueuePair, Work};
+use uverbs::transport::Rc;
 use uverbs::{
-    AccessFlags, CompletionQueue, Context, Operation, PreparedQueuePair, ProtectionDomain, QpType,
-    Remote,
+    AccessFlags, CompletionQueue, Context, Operation, PreparedQueuePair, ProtectionDomain, Remote,
 };
 
 /// The size of one candidate's count in bytes.
@@ -45,9 +45,9 @@ impl Tally {
     ///
     /// # Errors
     /// Those of the device and the kernel.
-    pub fn prepare(&self) -> uverbs::Result<PreparedQueuePair> {
+    pub fn prepare(&self) -> uverbs::Result<PreparedQueuePair<Rc>> {
         self.pd
-            .queue_pair(QpType::Rc, &self.cq, &self.cq)
+            .queue_pair(Rc, &self.cq, &self.cq)
             .access(AccessFlags::LOCAL_WRITE | AccessFlags::REMOTE_ATOMIC)
             .build()
     }
@@ -66,7 +66,7 @@ impl Tally {
 /// A voter, with a connection to a tally.
 #[derive(Debug)]
 pub struct Voter {
-    queue_pair: QueuePair,
+    queue_pair: QueuePair<Rc>,
     cq: CompletionQueue,
     counts: Remote,
     /// The buffer that receives the old count of a candidate. It is in the queue while a vote is
@@ -79,10 +79,10 @@ impl Voter {
     ///
     /// # Errors
     /// Those of the device and the kernel.
-    pub fn prepare(context: &Context) -> uverbs::Result<(PreparedQueuePair, CompletionQueue)> {
+    pub fn prepare(context: &Context) -> uverbs::Result<(PreparedQueuePair<Rc>, CompletionQueue)> {
         let cq = context.create_cq(1)?;
         let pd = context.alloc_pd()?;
-        Ok((pd.queue_pair(QpType::Rc, &cq, &cq).build()?, cq))
+        Ok((pd.queue_pair(Rc, &cq, &cq).build()?, cq))
     }
 
     /// A voter whose queue pair is connected to one that the tally prepared.
@@ -90,7 +90,7 @@ impl Voter {
     /// # Errors
     /// Those of the device and the kernel.
     pub fn new(
-        queue_pair: uverbs::QueuePair,
+        queue_pair: uverbs::QueuePair<Rc>,
         cq: CompletionQueue,
         counts: Remote,
     ) -> uverbs::Result<Self> {

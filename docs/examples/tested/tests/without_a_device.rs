@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use tested::{Tally, Voter};
 use uverbs::error::{Errno, Op};
+use uverbs::transport::Rc;
 use uverbs::{Context, OpenOptions};
 use uverbs_fake::{AfterRemoval, FakeKernel, Profile};
 
@@ -22,7 +23,7 @@ fn open(kernel: &FakeKernel) -> Context {
 }
 
 /// A voter with a connection. The tally's end of it must be kept alive.
-fn voter(context: &Context, tally: &Tally) -> (Voter, uverbs::QueuePair) {
+fn voter(context: &Context, tally: &Tally) -> (Voter, uverbs::QueuePair<Rc>) {
     let (here, cq) = Voter::prepare(context).unwrap();
     let there = tally.prepare().unwrap();
     let (voter_end, tally_end) = (here.endpoint(), there.endpoint());

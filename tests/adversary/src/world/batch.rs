@@ -35,7 +35,8 @@ impl World<'_> {
                 quiet: quiet || ending != Ending::Submitted,
             };
             self.requests.insert(number, request);
-            let work = Work::send().memory((hand.buffer, len)).user_data(number);
+            let work = Work::send().untyped().memory((hand.buffer, len));
+            let work = work.user_data(number);
             let work = self.addressed(at, if quiet { work.unsignaled() } else { work });
             members.push((number, work));
         }

@@ -127,8 +127,8 @@ impl World<'_> {
         self.messages.insert(number, len);
         let there = Some(hand.buffer.as_ptr().addr());
         let work = match c >> 3 & 3 {
-            3 => Work::send_imm(7),
-            _ => Work::send(),
+            3 => Work::send_imm(7).untyped(),
+            _ => Work::send().untyped(),
         };
         // Sometimes a flag without a name, which must have no effect.
         let unnamed = if b >> 3 == 0x1f { 1 << (a & 31) } else { 0 };
@@ -336,7 +336,7 @@ impl World<'_> {
                     remote,
                     value: [0; 8],
                 }),
-                _ => Work::send(),
+                _ => Work::send().untyped(),
             };
             // Atomics take eight bytes; no request takes more than the buffer has.
             let len = if b & 7 == 7 || len == 8 { len + 1 } else { len };

@@ -106,9 +106,11 @@ fn run(
     let port = context.query_port(1)?;
     let prepare = |cq: &CompletionQueue, receives: Option<&SharedReceiveQueue>| {
         let mut builder = match (&domain, receives) {
-            (Some(domain), Some(_)) => domain.target(pd, cq),
-            (None, Some(srq)) if kind == QpType::Driver => pd.dc_target(srq, cq, ACCESS_KEY),
-            (None, None) if kind == QpType::Driver => pd.dc_initiator(cq),
+            (Some(domain), Some(_)) => domain.target(pd, cq).untyped(),
+            (None, Some(srq)) if kind == QpType::Driver => {
+                pd.dc_target(srq, cq, ACCESS_KEY).untyped()
+            }
+            (None, None) if kind == QpType::Driver => pd.dc_initiator(cq).untyped(),
             _ => pd.queue_pair(kind, cq, cq),
         };
         let srq = receives.filter(|_| domain.is_none());

@@ -7,6 +7,7 @@ use uverbs::address::GlobalRoute;
 use uverbs::attr::SrqModify;
 use uverbs::error::Op;
 use uverbs::memory::MwType;
+use uverbs::owned::kind::Kind;
 use uverbs::owned::{self, Buffer, Work};
 use uverbs::{AccessFlags, AddressVector, CompletionQueue, Context, ErrorKind, QpType};
 use uverbs_core::CommandPath;
@@ -52,11 +53,11 @@ fn talk(context: &Context, kind: QpType) {
 }
 
 /// Posts both, and finds the message after `header` bytes.
-fn deliver(
+fn deliver<K: Kind>(
     qp: &mut owned::QueuePair,
     cq: &mut CompletionQueue,
     room: Buffer,
-    work: Work,
+    work: Work<K>,
     header: usize,
 ) {
     const RECEIVED: u64 = 7;

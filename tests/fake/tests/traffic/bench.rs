@@ -178,16 +178,19 @@ impl Bench {
         let user_data = self.next;
         let compare = self.word(at).wrapping_add(self.below(2) as u64);
         let (work, opcode) = match kind {
-            0 => (Work::send(), WcOpcode::Send),
-            1 => (Work::send_imm(imm), WcOpcode::Send),
-            2 => (Work::write(to), WcOpcode::RdmaWrite),
-            3 => (Work::write_imm(to, imm), WcOpcode::RdmaWrite),
-            4 => (Work::read(to), WcOpcode::RdmaRead),
+            0 => (Work::send().untyped(), WcOpcode::Send),
+            1 => (Work::send_imm(imm).untyped(), WcOpcode::Send),
+            2 => (Work::write(to).untyped(), WcOpcode::RdmaWrite),
+            3 => (Work::write_imm(to, imm).untyped(), WcOpcode::RdmaWrite),
+            4 => (Work::read(to).untyped(), WcOpcode::RdmaRead),
             5 => (
-                Work::compare_swap(to, compare, imm.into()),
+                Work::compare_swap(to, compare, imm.into()).untyped(),
                 WcOpcode::CompareSwap,
             ),
-            _ => (Work::fetch_add(to, imm.into()), WcOpcode::FetchAdd),
+            _ => (
+                Work::fetch_add(to, imm.into()).untyped(),
+                WcOpcode::FetchAdd,
+            ),
         };
         let brings = (kind >= 4).then(|| self.expected[at..at + length].to_vec());
         let received = match kind {

@@ -57,7 +57,7 @@ fn what_the_peer_refuses_fails_and_flushes_the_rest() {
         let target = exposed(&bench, read_only);
         let [buffer] = bench.pd.buffers::<1>(8).unwrap();
         let work = Work::write(target.remote()).memory(buffer);
-        assert_eq!(ended(&mut bench, work), WcStatus::RemoteAccess);
+        assert_eq!(ended(&mut bench, work.untyped()), WcStatus::RemoteAccess);
 
         // Reset, and connected to itself again, it works as before.
         assert!(bench.qp.reset().unwrap().is_empty());
@@ -77,7 +77,7 @@ fn a_message_that_is_too_long_for_its_receive_fails_on_both_sides() {
         let mut bench = Bench::new(World::ConnectX(Cards::new(version)), &SHAPE, 2);
         let [short, long] = bench.pd.buffers::<2>(8).unwrap();
         bench.qp.recv_into((short, 7), 9).unwrap();
-        let status = ended(&mut bench, Work::send().memory(long));
+        let status = ended(&mut bench, Work::send().untyped().memory(long));
         assert_eq!(status, WcStatus::RemoteInvalidRequest);
         let received = bench.received().unwrap();
         assert_eq!(received.user_data, 9);

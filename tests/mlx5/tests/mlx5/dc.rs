@@ -24,7 +24,7 @@ fn receiver(context: &Context, key: u64) -> Receiver {
     let builder = pd
         .dc_target(&srq, &cq, key)
         .access(AccessFlags::LOCAL_WRITE | AccessFlags::REMOTE_WRITE | AccessFlags::REMOTE_READ);
-    let target = builder.build().unwrap().activate().unwrap();
+    let target = builder.build().unwrap().activate().unwrap().untyped();
     Receiver {
         pd,
         cq,
@@ -51,7 +51,7 @@ fn sender(context: &Context, to: &Receiver) -> Sender {
     let prepared = builder.build().unwrap();
     let path = prepared.path_to(&to.target.endpoint()).unwrap();
     let way = pd.create_ah(&path).unwrap();
-    let qp = prepared.activate().unwrap();
+    let qp = prepared.activate().unwrap().untyped();
     Sender { pd, cq, qp, way }
 }
 
@@ -165,7 +165,7 @@ fn what_initiators_and_targets_lack_is_told() {
     let error = builder.dci_streams(streams).build().unwrap_err();
     assert_eq!(error.kind(), ErrorKind::LimitExceeded, "{error}");
     // Both ends are activated, not connected.
-    let prepared = s.pd.dc_initiator(&s.cq).build().unwrap();
+    let prepared = s.pd.dc_initiator(&s.cq).build().unwrap().untyped();
     let own = prepared.endpoint();
     let error = prepared.handshake(own).unwrap_err();
     assert_eq!(error.error.kind(), ErrorKind::Unsupported, "{error}");

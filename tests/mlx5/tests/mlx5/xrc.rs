@@ -56,7 +56,7 @@ fn connect(one: &Context, other: &Context) -> Connection {
     let (to, from) = (target.endpoint(), initiator.endpoint());
     Connection {
         initiator: initiator.handshake(to).unwrap(),
-        target: target.handshake(from).unwrap(),
+        target: target.handshake(from).unwrap().untyped(),
         pd,
         sent,
         queues,

@@ -157,7 +157,7 @@ impl Player {
             message.copy_from_slice(payload);
         }
         let size = message.len();
-        let mut work = Work::send().memory((message, size));
+        let mut work = Work::send().untyped().memory((message, size));
         if let Some((address, qp_num)) = &self.address {
             work = work.to(address, *qp_num, QKEY);
         }

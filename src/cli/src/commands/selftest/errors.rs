@@ -4,6 +4,7 @@
 use uverbs::attr::{Psn, QpAttr};
 use uverbs::link::Mtu;
 use uverbs::memory::RemoteKey;
+use uverbs::owned::kind::Kind;
 use uverbs::owned::{self, Finished, Work};
 use uverbs::time::{AckTimeout, RetryCount, RnrRetry, RnrTimer};
 use uverbs::{
@@ -66,7 +67,7 @@ fn failed(finished: &Finished, right: &[WcStatus]) -> Outcome {
 }
 
 /// Makes a request of one end fail; what is posted after it is flushed.
-fn provoke(pair: &mut Pair, work: Work, right: &[WcStatus]) -> Outcome {
+fn provoke<K: Kind>(pair: &mut Pair, work: Work<K>, right: &[WcStatus]) -> Outcome {
     pair.a.qp.post(work)?;
     // It may be refused, because the queue pair is already in the error state.
     let behind = pair.a.qp.post(Work::send()).is_ok();

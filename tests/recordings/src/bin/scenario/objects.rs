@@ -57,7 +57,7 @@ impl Stage {
         let srq = domain.create_srq(&pd, &cq, 64, 1)?;
         let builder = sizes(pd.queue_pair(QpType::XrcInitiator, &cq, &cq), 16, 2);
         let initiator = builder.build()?.into_raw();
-        let builder = sizes(domain.target(&pd, &cq), 0, 0);
+        let builder = sizes(domain.target(&pd, &cq).untyped(), 0, 0);
         let target = builder.build()?.into_raw();
         target.destroy()?;
         initiator.destroy()?;
@@ -85,9 +85,9 @@ impl Stage {
         let pd = self.context.alloc_pd()?;
         let cq = self.context.create_cq(32)?;
         let srq = pd.create_srq(64, 2)?;
-        let builder = sizes(pd.dc_target(&srq, &cq, ACCESS_KEY), 0, 0);
+        let builder = sizes(pd.dc_target(&srq, &cq, ACCESS_KEY).untyped(), 0, 0);
         let mut target = builder.build()?.into_raw();
-        let builder = sizes(pd.dc_initiator(&cq), 16, 2);
+        let builder = sizes(pd.dc_initiator(&cq).untyped(), 16, 2);
         let mut initiator = builder.build()?.into_raw();
 
         let init = QpAttr::to(QpState::Init).pkey_index(0).port(PORT);

@@ -188,6 +188,7 @@ impl Stage {
         let domain = self.context.mlx5()?.open_shared_xrc_domain(&shared)?;
         let builder = domain
             .target(pd, cq)
+            .untyped()
             .max_send_wr(0)
             .max_send_sge(0)
             .max_inline_data(0)
@@ -224,6 +225,7 @@ impl Stage {
         let srq = pd.create_srq(64, 2)?;
         let builder = pd
             .dc_target(&srq, cq, KEY)
+            .untyped()
             .signal_all()
             .max_send_wr(0)
             .max_send_sge(0)
@@ -233,6 +235,7 @@ impl Stage {
         let mut target = builder.build()?.into_raw();
         let mut builder = pd
             .dc_initiator(cq)
+            .untyped()
             .signal_all()
             .max_recv_wr(0)
             .max_recv_sge(0);

@@ -257,7 +257,9 @@ impl<'a> Face<'a> {
         if takes[0] == "self" && takes[1] != itself {
             found.push(format!("{path} takes the builder by reference"));
         }
-        if takes[0] == "self" && *output != itself {
+        // Under another type, where a parameter says what it describes.
+        let same = gives.rsplit("::").next() == owner.rsplit("::").next();
+        if takes[0] == "self" && *output != itself && !same {
             found.push(format!("{path} gives something else than the builder"));
         }
     }

@@ -120,7 +120,12 @@ pub(crate) fn mlx5(options: &Options, unsteady: &mut Vec<String>) -> anyhow::Res
     } else {
         &OF_MLX5
     };
-    let (binaries, programs) = build(packages, options.counts.is_some())?;
+    let (binaries, mut programs) = build(packages, options.counts.is_some())?;
+    if !programs.iter().any(|program| program.name == INVENTORY) {
+        // Of a package whose tests are left out.
+        let inventory = ["build", "--package", ANY, "--bin", INVENTORY];
+        programs.extend(testbed::cargo::build(&inventory)?);
+    }
     let mut failed = Vec::new();
     let mut askings = Askings::default();
     for (kernel, way, function) in mlx5_combinations(options) {

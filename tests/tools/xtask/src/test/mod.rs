@@ -38,6 +38,13 @@ const TRIES: usize = 2;
 /// The kernel used when tests are to be quick.
 const QUICK_KERNEL: &str = "6.12";
 
+/// The ping-pongs with Debian's programs that they run.
+const QUICK_INTEROP: [&str; 3] = [
+    "--exact",
+    "reliable_connections",
+    "between_connectx_functions_on_infiniband",
+];
+
 /// What they leave out of each level.
 const LEFT_OUT: [(Level, &str); 5] = [
     (
@@ -50,7 +57,7 @@ const LEFT_OUT: [(Level, &str); 5] = [
     ),
     (
         Level::Interop,
-        "other kernels; what libibverbs asks of the kernel, call by call",
+        "other kernels; UC, UD and shared receive queues; what libibverbs asks of the kernel, call by call",
     ),
     (
         Level::Connectx,
@@ -277,38 +284,7 @@ fn one_level(level: Level, options: &Options, unsteady: &mut Vec<String>) -> any
             )
         }
         Level::Testbed | Level::Interop | Level::Connectx => {
-            // The calls of Debian's library are compared one by one, which takes longer.
-            let packages = WITH_MACHINES.iter().filter(|(package, of)| {
-                *of == level && !(options.is_quick() && *package == "recordings")
-            });
-            for (package, _) in packages {
-                require(package)?;
-                // The others choose their kernels themselves.
-                let kernels = if *package == "interop" {
-                    kernels(options)
-                } else {
-                    vec!["all"]
-                };
-                for kernel in &kernels {
-                    let args = [
-                        "test",
-                        "--package",
-                        package,
-                        "--test",
-                        "*",
-                        "--",
-                        "--include-ignored",
-                        "--test-threads",
-                        "1",
-                    ];
-                    let args = [&args[..], &filters].concat();
-                    let run = || cargo(&args, &[(KERNEL_VARIABLE, kernel)]);
-                    if repeated(options.tries, package, run)? {
-                        unsteady.push((*package).to_owned());
-                    }
-                }
-            }
-            Ok(())
+            own_machines(level, options, unsteady, &filters)
         }
         Level::Mlx5 => {
             let tests = inside::mlx5(options, unsteady);
@@ -327,6 +303,52 @@ fn one_level(level: Level, options: &Options, unsteady: &mut Vec<String>) -> any
             tests.and(examples)
         }
     }
+}
+
+/// The packages of a level whose tests boot machines of their own.
+fn own_machines(
+    level: Level,
+    options: &Options,
+    unsteady: &mut Vec<String>,
+    filters: &[&str],
+) -> anyhow::Result<()> {
+    // The calls of Debian's library are compared one by one, which takes longer.
+    let packages = WITH_MACHINES
+        .iter()
+        .filter(|(package, of)| *of == level && !(options.is_quick() && *package == "recordings"));
+    for (package, _) in packages {
+        require(package)?;
+        // The others choose their kernels themselves.
+        let kernels = if *package == "interop" {
+            kernels(options)
+        } else {
+            vec!["all"]
+        };
+        for kernel in &kernels {
+            let args = [
+                "test",
+                "--package",
+                package,
+                "--test",
+                "*",
+                "--",
+                "--include-ignored",
+                "--test-threads",
+                "1",
+            ];
+            let filters = if options.is_quick() && filters.is_empty() {
+                &QUICK_INTEROP[..]
+            } else {
+                filters
+            };
+            let args = [&args[..], filters].concat();
+            let run = || cargo(&args, &[(KERNEL_VARIABLE, kernel)]);
+            if repeated(options.tries, package, run)? {
+                unsteady.push((*package).to_owned());
+            }
+        }
+    }
+    Ok(())
 }
 
 /// Runs it until it passes, at most this many times; returns whether it took more than one.

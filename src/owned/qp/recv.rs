@@ -1,0 +1,141 @@
+//! Posting receive requests, whose memory the queue owns from then on.
+//!
+//! # Safety
+//!
+//! See the queue pair's module: what a request names is in the table before the request is in the
+//! ring, and leaves it as described there.
+#![allow(unsafe_code, reason = "posts memory that this queue owns")]
+
+use uverbs_core::types::{RecvRequest, Sge};
+use uverbs_core::{PostError, Result};
+
+use super::QueuePair;
+use super::tables::Receive;
+use crate::owned::Buffer;
+use crate::owned::sges::Sges;
+use crate::owned::slab::Slab;
+use crate::owned::work::{Memory, MemoryRefused, ReceiveRefused};
+use crate::transport::{Receives, Transport};
+
+impl<T: Transport> QueuePair<T> {
+    /// Posts `buffer` to receive a message into. No system call on rxe.
+    ///
+    /// # Errors
+    /// Why it was refused, and the buffer.
+    #[expect(clippy::inline_always, reason = "a part of posting")]
+    #[inline(always)]
+    pub fn recv(&mut self, buffer: Buffer, user_data: u64) -> Result<(), ReceiveRefused>
+    where
+        T: Receives,
+    {
+        let qp = &mut self.owner.qp;
+        let sge = buffer.whole_in(qp.pd());
+        post_receive(
+            &mut self.owner.tables.receiving,
+            buffer,
+            sge,
+            user_data,
+            |request| {
+                // SAFETY: the memory of the scatter/gather entry is a buffer that the table owns
+                // until its completion has been polled, or a destroy or reset has been confirmed.
+                unsafe { qp.post_recv(&[*request]) }.map_err(|failed| failed.error)
+            },
+        )
+    }
+
+    /// Posts memory of any kind to receive a message into: a part of a buffer, exposed memory, or a
+    /// list that is filled from its start. No system call on rxe.
+    ///
+    /// # Errors
+    /// Why it was refused, and the memory.
+    pub fn recv_into(
+        &mut self,
+        memory: impl Into<Memory>,
+        user_data: u64,
+    ) -> Result<(), MemoryRefused>
+    where
+        T: Receives,
+    {
+        let memory = memory.into();
+        let sges = match &memory {
+            Memory::List(list) => Sges::of(list, self.owner.qp.pd()),
+            one => Sges::of(std::slice::from_ref(one), self.owner.qp.pd()),
+        };
+        let sges = match sges {
+            Ok(sges) => sges,
+            Err(error) => return Err(MemoryRefused { error, memory }),
+        };
+        let receive = Receive { user_data, memory };
+        let receiving = &mut self.owner.tables.receiving;
+        let wr_id = receiving.insert(receive).map_err(|receive| MemoryRefused {
+            error: PostError::QueueFull,
+            memory: receive.memory,
+        })?;
+        let scatter = sges.as_slice();
+        // SAFETY: the memory is in the table until its completion has been polled, or a destroy or
+        // reset has been confirmed; exposed memory lends no references.
+        let posted = unsafe { self.owner.qp.post_recv(&[RecvRequest { wr_id, scatter }]) };
+        posted.or_else(|failed| match receiving.remove(wr_id) {
+            Some(receive) => Err(MemoryRefused {
+                error: failed.error,
+                memory: receive.memory,
+            }),
+            None => Ok(()),
+        })
+    }
+
+    /// Posts a receive request without memory, for a message without data (such as a write with
+    /// immediate).
+    ///
+    /// # Errors
+    /// Why it was refused.
+    pub fn recv_empty(&mut self, user_data: u64) -> Result<(), PostError>
+    where
+        T: Receives,
+    {
+        self.recv_into(Memory::None, user_data)
+            .map_err(|refused| refused.error)
+    }
+}
+
+/// Puts `buffer` into `table` and posts it as `sge`; returns it if it is refused.
+#[expect(clippy::inline_always, reason = "a part of posting")]
+#[inline(always)]
+pub(in crate::owned) fn post_receive(
+    table: &mut Slab<Receive>,
+    buffer: Buffer,
+    sge: Option<Sge>,
+    user_data: u64,
+    post: impl FnOnce(&RecvRequest<'_>) -> Result<(), PostError>,
+) -> Result<(), ReceiveRefused> {
+    let Some(sge) = sge else {
+        return Err(ReceiveRefused::new(PostError::InvalidRequest, buffer));
+    };
+    let receive = Receive {
+        user_data,
+        memory: Memory::from(buffer),
+    };
+    let wr_id = match table.insert(receive) {
+        Ok(id) => id,
+        Err(receive) => return receive_refused(PostError::QueueFull, Some(receive)),
+    };
+    let scatter = [sge];
+    let request = RecvRequest {
+        wr_id,
+        scatter: &scatter,
+    };
+    match post(&request) {
+        Ok(()) => Ok(()),
+        Err(error) => receive_refused(error, table.remove(wr_id)),
+    }
+}
+
+#[cold]
+#[inline(never)]
+fn receive_refused(error: PostError, receive: Option<Receive>) -> Result<(), ReceiveRefused> {
+    match receive.map(|receive| receive.memory) {
+        Some(Memory::Buffer(buffer, _)) => Err(ReceiveRefused::new(error, buffer)),
+        // Only buffers are put into the table here, and nothing takes them out in between.
+        _ => Ok(()),
+    }
+}
