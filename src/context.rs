@@ -184,11 +184,11 @@ impl OpenOptions {
         if let Some(recorder) = &recorder {
             kernel = Arc::<Recorder<_>>::clone(recorder);
         }
-        let told = uverbs_any::supported(&info)?;
+        let known = uverbs_any::supported(&info)?;
         // Ioctls name the driver whose data they carry, and the kernel checks that. Writes do not.
-        let asked = told.filter(|_| self.path == CommandPath::Write);
-        kernel.check_device(fd.as_fd(), number, asked)?;
-        let driver = match told {
+        let required = known.filter(|_| self.path == CommandPath::Write);
+        kernel.check_device(fd.as_fd(), number, required)?;
+        let driver = match known {
             Some(driver) => driver,
             // SAFETY: the kernel takes calls on the descriptor, as just checked.
             None => unsafe { driver_of(&*kernel, fd.as_fd(), &info) }?,

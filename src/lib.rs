@@ -14,7 +14,7 @@
 //! let mut cq = context.create_cq(16)?;
 //! let prepared = pd.queue_pair(Rc, &cq, &cq).build()?;
 //!
-//! // Tell the peer who we are, hear who it is; here the peer is this queue pair itself.
+//! // Endpoints are exchanged with the peer; here the peer is this queue pair itself.
 //! let endpoint = prepared.endpoint();
 //! let mut qp = owned::QueuePair::new(prepared.handshake(endpoint)?);
 //!

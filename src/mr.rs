@@ -175,9 +175,9 @@ impl ProtectionDomain {
     /// | [`PermissionDenied`](ErrorKind::PermissionDenied) | advice for writing on a read-only region; a region of another domain (EPERM) |
     /// | [`LimitExceeded`](ErrorKind::LimitExceeded) | too many entries |
     #[doc(alias = "ibv_advise_mr")]
-    pub fn advise(&self, advice: MrAdvice, flags: MrAdviceFlags, pieces: &[Sge]) -> Result<()> {
+    pub fn advise(&self, advice: MrAdvice, flags: MrAdviceFlags, sges: &[Sge]) -> Result<()> {
         let file = &self.context().inner.file;
-        contract::advise_memory(file, self.object(), advice, flags, pieces)
+        contract::advise_memory(file, self.object(), advice, flags, sges)
     }
 
     /// Kernels refuse on-demand paging with EINVAL if the driver does not know the flag (rxe before

@@ -31,7 +31,7 @@ impl OpenOptions {
     /// are posted.
     ///
     /// An observer that panics is shown nothing more; queues continue as if it had not.
-    /// [`Context::untold`] counts what it missed.
+    /// [`Context::unobserved`] counts what it missed.
     #[must_use]
     pub fn watch_rings(mut self, observer: Arc<dyn Observer>) -> Self {
         self.observer = Some(observer);
@@ -42,8 +42,8 @@ impl OpenOptions {
 impl Context {
     /// The number of entries that the observer of [`OpenOptions::watch_rings`] missed because it
     /// panicked; 0 if it never did.
-    pub fn untold(&self) -> u64 {
-        self.inner.file.watch().map_or(0, Watch::untold)
+    pub fn unobserved(&self) -> u64 {
+        self.inner.file.watch().map_or(0, Watch::unobserved)
     }
 }
 

@@ -55,10 +55,10 @@ fn run() -> Result<(), Box<dyn Error>> {
 
     // The old value is not wanted: it goes to the null region.
     let nowhere = pd.null_region()?;
-    let pieces = [nowhere.sge(8)];
+    let sges = [nowhere.sge(8)];
     let add = Operation::FetchAdd { remote, add: 1 };
     // SAFETY: the scatter/gather entry names no memory at all.
-    unsafe { post(&mut qp, &mut cq, add, Payload::Gather(&pieces)) }?;
+    unsafe { post(&mut qp, &mut cq, add, Payload::Gather(&sges)) }?;
 
     let mut bytes = [0; 8];
     memory.read(0, &mut bytes)?;
@@ -69,14 +69,14 @@ fn run() -> Result<(), Box<dyn Error>> {
     let start = value.as_ptr().cast::<u8>();
     // SAFETY: an atomic, which has no invalid values and is freed after the region.
     let region = unsafe { pd.register(start, 8, AccessFlags::LOCAL_WRITE) }?;
-    let pieces = [region.sge(0, 8).ok_or("too long")?];
+    let sges = [region.sge(0, 8).ok_or("too long")?];
     // SAFETY: the scatter/gather entry names that atomic, which exists until the request is done.
     unsafe {
         post(
             &mut qp,
             &mut cq,
             Operation::Read(remote),
-            Payload::Gather(&pieces),
+            Payload::Gather(&sges),
         )
     }?;
     region.deregister()?;

@@ -89,13 +89,13 @@ fn run() -> Result<(), Box<dyn Error>> {
     println!("{len} bytes arrived");
 
     // Inline: the bytes are copied into the queue now, so posting is safe and needs no region.
-    let piece = [target.mr.sge(0, SIZE).ok_or("outside of the region")?];
+    let sge = [target.mr.sge(0, SIZE).ok_or("outside of the region")?];
     // SAFETY: the region lives until the receiver is destroyed, and nothing reads it before the
     // completion.
     unsafe {
         receiver.post_recv(&[RecvRequest {
             wr_id: 7,
-            scatter: &piece,
+            scatter: &sge,
         }])
     }?;
     let mut batch = sender.send_batch();
@@ -119,13 +119,13 @@ fn write_batch(
     let mut batch = qp.send_batch();
     for number in 0..BATCH {
         let offset = u64::from(number * SIZE);
-        let piece = [source.mr.sge(offset, SIZE).ok_or("outside of the region")?];
+        let sge = [source.mr.sge(offset, SIZE).ok_or("outside of the region")?];
         let remote = Remote {
             address: target.mr.address() + offset,
             key: target.mr.rkey(),
         };
-        let mut request = SendRequest::new(Operation::Write(remote), Payload::Gather(&piece))
-            .wr_id(number.into());
+        let mut request =
+            SendRequest::new(Operation::Write(remote), Payload::Gather(&sge)).wr_id(number.into());
         if number == BATCH - 1 {
             request = request.signaled();
         }

@@ -55,8 +55,8 @@ fn run() -> Result<(), Box<dyn Error>> {
     // SAFETY: the bytes are atomics, which have no invalid values, and are freed after the region.
     let region = unsafe { pd.register(start, memory.len(), AccessFlags::LOCAL_WRITE) }?;
     for (at, queue) in (0..).zip(&mut queues) {
-        let piece = region.sge(at * 64, 64).ok_or("too long")?;
-        let scatter = [piece];
+        let sge = region.sge(at * 64, 64).ok_or("too long")?;
+        let scatter = [sge];
         let request = RecvRequest {
             wr_id: at,
             scatter: &scatter,

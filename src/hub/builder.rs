@@ -148,7 +148,7 @@ impl<'a> HubBuilder<'a> {
 
     /// With a [shared](Self::shared_receive_queue) queue, how many messages of one connection may
     /// wait to be taken. One more ends it with [`Backlog`](super::ConnectionError::Backlog), so
-    /// that a peer that nobody listens to does not use up the buffers of all. Without a shared
+    /// that a peer that no listener to does not use up the buffers of all. Without a shared
     /// queue the peer waits instead, and this has no effect.
     ///
     /// For connections that wait for their turn, leave room: `backlog` times how many may be

@@ -9,7 +9,7 @@ use crate::transport::{Requests, Transport};
 
 impl<T: Transport> SendBatch<'_, T> {
     /// Puts a masked atomic operation on 8 bytes of the peer's memory into the ring: the old value
-    /// is written to `piece`. Reliable connections of mlx5 devices only; no system call.
+    /// is written to `sge`. Reliable connections of mlx5 devices only; no system call.
     /// (`IBV_EXP_WR_EXT_MASKED_ATOMIC_CMP_AND_SWP` and `…_FETCH_AND_ADD` of the vendor's older
     /// libraries; rdma-core has no name for it.)
     ///
@@ -20,7 +20,7 @@ impl<T: Transport> SendBatch<'_, T> {
     /// # Errors
     /// As [`push`](Self::push); [`PostError::UnsupportedOperation`] on queue pairs of another type
     /// or device, or where the device announces no atomics; [`PostError::InvalidRequest`] for a
-    /// `piece` that is not 8 bytes long or an address that is not aligned to 8.
+    /// `sge` that is not 8 bytes long or an address that is not aligned to 8.
     ///
     /// # Safety
     /// As [`push`](Self::push).
@@ -33,13 +33,13 @@ impl<T: Transport> SendBatch<'_, T> {
         flags: SendFlags,
         remote: Remote,
         operation: MaskedAtomic,
-        piece: &Sge,
+        sge: &Sge,
     ) -> Result<(), PostError>
     where
         T: Requests,
     {
         let qp = self.of_mlx5()?;
         // SAFETY: the caller's promise is the one that the provider asks for.
-        unsafe { qp.put_masked_atomic(wr_id, flags, remote, operation, piece) }
+        unsafe { qp.put_masked_atomic(wr_id, flags, remote, operation, sge) }
     }
 }

@@ -1,4 +1,4 @@
-//! Steering by the device's own match words: matchers, and rules that steer frames to queue pairs.
+//! Steering by match parameters: matchers, and rules that steer frames to queue pairs.
 
 use uverbs_core::Result;
 use uverbs_core::contract::Qp as _;
@@ -9,23 +9,23 @@ use crate::QueuePair;
 use crate::transport::{Frames, Transport};
 
 impl Adapter {
-    /// `mlx5dv_create_flow_matcher`—creates a matcher, which selects the words of packets that its
+    /// `mlx5dv_create_flow_matcher`—creates a matcher, which selects the fields of packets that its
     /// rules look at. One system call, since Linux 4.19.
     ///
     /// [`QueuePair::steer`] steers frames to a queue pair, [`FlowMatcher::create_flow`] elsewhere.
     ///
     /// ```no_run
     /// use uverbs::transport::RawPacket;
-    /// use uverbs::mlx5::steering::{FlowTarget, MatchHeaders, MatchRule, MatchWords, MatcherInit};
+    /// use uverbs::mlx5::steering::{FlowTarget, MatchHeaders, MatchRule, MatchParameters, MatcherInit};
     ///
     /// let context = uverbs::Context::open("mlx5_0")?;
     /// let (pd, cq) = (context.alloc_pd()?, context.create_cq(64)?);
     /// let mut qp = pd.queue_pair(RawPacket, &cq, &cq).build()?.activate()?;
     ///
     /// let outer = MatchHeaders::Outer;
-    /// let mask = MatchWords::new().destination_mac(outer, [0xff; 6]).ether_type(outer, 0xffff);
+    /// let mask = MatchParameters::new().destination_mac(outer, [0xff; 6]).ether_type(outer, 0xffff);
     /// let matcher = context.mlx5()?.create_flow_matcher(&MatcherInit::new(&mask))?;
-    /// let mine = MatchWords::new().destination_mac(outer, [2, 0, 0, 0, 0, 7]);
+    /// let mine = MatchParameters::new().destination_mac(outer, [2, 0, 0, 0, 0, 7]);
     /// qp.steer(&matcher, &MatchRule::new(&mine.clone().ether_type(outer, 0x88b5)))?;
     /// // Until this is dropped:
     /// let others = mine.ether_type(outer, 0x88b6);
@@ -76,7 +76,7 @@ impl<T: Transport> QueuePair<T> {
     /// | [`InvalidInput`](crate::ErrorKind::InvalidInput) | – | a value with bits outside the matcher's mask; a matcher of another context, or a rule that names something of another context |
     /// | [`LimitExceeded`](crate::ErrorKind::LimitExceeded) | – | more than two actions, a tag of more than 24 bits |
     /// | [`InvalidInput`](crate::ErrorKind::InvalidInput) | EINVAL | another transport, tables that do not lead to queue pairs, actions that exclude each other |
-    /// | [`Unsupported`](crate::ErrorKind::Unsupported) | EOPNOTSUPP | tables or words that the device or kernel does not have; a matcher that is not of the normal kind |
+    /// | [`Unsupported`](crate::ErrorKind::Unsupported) | EOPNOTSUPP | tables or fields that the device or kernel does not have; a matcher that is not of the normal kind |
     /// | [`OutOfResources`](crate::ErrorKind::OutOfResources) | ENOMEM, ENOSPC | memory, a rank above 15, or the device's tables are full |
     /// | [`PermissionDenied`](crate::ErrorKind::PermissionDenied) | EPERM | no `CAP_NET_RAW` |
     #[doc(alias = "mlx5dv_create_flow")]

@@ -40,10 +40,7 @@ impl<T: Transport> QueuePairBuilder<'_, T> {
     /// ```
     #[doc(alias = "MLX5_QP_FLAG_SCATTER_CQE")]
     #[doc(alias = "MLX5DV_QP_CREATE_DISABLE_SCATTER_TO_CQE")]
-    #[expect(
-        unsafe_code,
-        reason = "whoever polls writes to memory that requests name"
-    )]
+    #[expect(unsafe_code, reason = "the poller writes to memory that requests name")]
     pub unsafe fn scatter_to_completions(self) -> Self
     where
         T: Connected,

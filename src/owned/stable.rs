@@ -4,7 +4,7 @@
 //!
 //! [`StableBytes`] says that the bytes belong to the value and stay where they are. The value is
 //! kept where nothing refers to it ([`Kept`]) until the kernel has confirmed the deregistration, or
-//! for ever; meanwhile its bytes are accessed only through buffers and by the device.
+//! forever; meanwhile its bytes are accessed only through buffers and by the device.
 #![allow(unsafe_code, reason = "keeps values whose memory a device accesses")]
 
 use std::any::Any;

@@ -175,12 +175,12 @@ impl<T: Transport> SendBatch<'_, T> {
         &mut self,
         request: &SendRequest<'_>,
     ) -> Result<(), PostError> {
-        let has_pieces = matches!(request.payload, Payload::Gather(pieces) if !pieces.is_empty());
+        let has_sges = matches!(request.payload, Payload::Gather(sges) if !sges.is_empty());
         let changes_keys = matches!(
             request.operation,
             Operation::BindWindow(_) | Operation::LocalInvalidate(_)
         );
-        if has_pieces || changes_keys {
+        if has_sges || changes_keys {
             return Err(PostError::InvalidRequest);
         }
         // SAFETY: the request names no memory of this process and changes no key.

@@ -125,8 +125,8 @@ impl Kind {
         match self.counts.attribute() {
             None => issue(&[handle])?,
             Some((attr, count)) => {
-                let told = slice_cells(reply.split_at_mut(count).0);
-                issue(&[handle, Attr::output(attr, told)])?;
+                let filled = slice_cells(reply.split_at_mut(count).0);
+                issue(&[handle, Attr::output(attr, filled)])?;
             }
         }
         Ok(self.counts.read(&reply))

@@ -21,7 +21,7 @@ Exit codes:
 #[command(name = "uverbs", version, after_help = EXIT_CODES, max_term_width = 100)]
 #[command(propagate_version = true, disable_help_subcommand = true)]
 pub(crate) struct Cli {
-    /// How commands are given to the kernel
+    /// How commands are passed to the kernel
     #[arg(
         long,
         global = true,

@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn a_server_that_is_not_there_is_asked_again_until_the_deadline() {
+    fn a_server_that_is_not_there_is_retried_until_the_deadline() {
         let free = TcpListener::bind("127.0.0.1:0")
             .unwrap()
             .local_addr()

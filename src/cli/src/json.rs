@@ -121,7 +121,7 @@ pub(crate) fn wanted(matches: &ArgMatches) -> bool {
 /// The failure that an invalid command line is, for programs that asked for JSON.
 pub(crate) fn usage(error: &clap::Error) -> Option<Failure> {
     let arguments = std::env::args_os().skip(1);
-    if !error.use_stderr() || !asked(arguments) {
+    if !error.use_stderr() || !is_requested(arguments) {
         return None;
     }
     let text = error.render().to_string();
@@ -133,7 +133,7 @@ pub(crate) fn usage(error: &clap::Error) -> Option<Failure> {
 }
 
 /// Whether an invalid command line asks for JSON. `selftest --json` is followed by a file.
-fn asked(arguments: impl Iterator<Item = OsString>) -> bool {
+fn is_requested(arguments: impl Iterator<Item = OsString>) -> bool {
     let mut json = false;
     for argument in arguments.take_while(|argument| argument != "--") {
         if argument == "selftest" {

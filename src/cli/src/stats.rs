@@ -132,9 +132,12 @@ mod tests {
         for nanos in 1..=100_000 {
             histogram.record(nanos);
         }
-        for (asked, exact) in [(50_000, 50_000_u64), (99_000, 99_000), (99_900, 99_900)] {
-            let found = histogram.percentile(asked);
-            assert!(found.abs_diff(exact) <= exact / 128, "{asked}: {found}");
+        for (percentile, exact) in [(50_000, 50_000_u64), (99_000, 99_000), (99_900, 99_900)] {
+            let found = histogram.percentile(percentile);
+            assert!(
+                found.abs_diff(exact) <= exact / 128,
+                "{percentile}: {found}"
+            );
         }
         assert_eq!(histogram.min(), 1);
         assert_eq!(histogram.max(), 100_000);

@@ -12,7 +12,7 @@ pub(crate) fn parse_size(text: &str) -> Result<u64, String> {
     let (number, unit) = text.split_at(digits);
     let number: u64 = number
         .parse()
-        .map_err(|_| "a number of bytes such as 64, 4K or 1M is needed".to_owned())?;
+        .map_err(|_| "expected a number of bytes, such as 64, 4K or 1M".to_owned())?;
     let shift = match unit.to_ascii_lowercase().as_str() {
         "" | "b" => 0,
         "k" | "kib" => 10,
@@ -38,7 +38,7 @@ pub(crate) fn parse_seconds(text: &str) -> Result<Duration, String> {
     let seconds: f64 = text
         .trim_end_matches('s')
         .parse()
-        .map_err(|_| "a number of seconds such as 5 or 0.5 is needed".to_owned())?;
+        .map_err(|_| "expected a number of seconds, such as 5 or 0.5".to_owned())?;
     Duration::try_from_secs_f64(seconds).map_err(|error| error.to_string())
 }
 
@@ -47,7 +47,7 @@ pub(crate) fn parse_mtu(text: &str) -> Result<Mtu, String> {
     text.parse()
         .ok()
         .and_then(Mtu::from_bytes)
-        .ok_or_else(|| "256, 512, 1024, 2048 or 4096 is needed".to_owned())
+        .ok_or_else(|| "expected 256, 512, 1024, 2048 or 4096".to_owned())
 }
 
 /// Bytes with a unit where that is exact: `4 KiB`; never `65,536`.

@@ -105,7 +105,7 @@ fn a_misspelled_command_has_its_tip_also_as_json() {
 }
 
 #[test]
-fn usage_errors_are_text_where_json_is_not_asked_for() {
+fn usage_errors_are_text_unless_json_is_requested() {
     for args in [
         &["lst"][..],
         &["selftest", "--json"],

@@ -134,7 +134,7 @@ fn everything_of_a_header_is_found() {
 }
 
 #[test]
-fn a_macro_that_nobody_reviewed_is_an_error() {
+fn an_unreviewed_macro_is_an_error() {
     let error = read(&format!("{SAMPLE}#define SURPRISE(x) x\n")).unwrap_err();
     assert!(format!("{error:#}").contains("SURPRISE"), "{error:#}");
     let error = read(&format!("{SAMPLE}#define TEXT sample\n")).unwrap_err();

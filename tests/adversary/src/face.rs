@@ -165,9 +165,9 @@ pub(crate) fn post_raw(
     bytes: Option<&[u8]>,
     ending: Ending,
 ) -> Result<(), PostError> {
-    let pieces = bytes.map(|bytes| [bytes]);
-    let payload = match &pieces {
-        Some(pieces) => Payload::Inline(pieces),
+    let parts = bytes.map(|bytes| [bytes]);
+    let payload = match &parts {
+        Some(parts) => Payload::Inline(parts),
         None => Payload::NONE,
     };
     let request = SendRequest::new(operation, payload).wr_id(wr_id).signaled();

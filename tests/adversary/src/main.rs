@@ -97,7 +97,7 @@ fn main() -> anyhow::Result<ExitCode> {
     let options = Options::parse();
     if let Some(hex) = &options.play {
         let bytes = unhex(hex).context("two digits for each byte")?;
-        return Ok(tell(&options, None, &op::program(&bytes)));
+        return Ok(report(&options, None, &op::program(&bytes)));
     }
     if options.jobs > 1 || options.sequences > SHARE && !options.say {
         return share(&options);
@@ -116,7 +116,7 @@ fn main() -> anyhow::Result<ExitCode> {
             let done = number - options.first + 1;
             say_rate(done, since.elapsed());
             println!("program {number} of seed {}: {found}", options.seed);
-            return Ok(tell(&options, Some(&found), &ops));
+            return Ok(report(&options, Some(&found), &ops));
         }
         if said.elapsed() > Duration::from_secs(60) {
             said = Instant::now();
@@ -137,7 +137,7 @@ fn say_rate(count: u64, took: Duration) {
 }
 
 /// Runs a program, and its shortest form if it breaks a guarantee.
-fn tell(options: &Options, found: Option<&Finding>, ops: &[Op]) -> ExitCode {
+fn report(options: &Options, found: Option<&Finding>, ops: &[Op]) -> ExitCode {
     let devices = options.model.devices();
     let only = options.only.map(Promise::rule);
     let again = play(devices, ops, only);

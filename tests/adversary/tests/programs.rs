@@ -49,23 +49,7 @@ macro_rules! programs {
                 programs::$name(&Here(Box::new(Cards::new(0))));
             }
         })*
-
-        #[test]
-        fn all_are_here() {
-            let here = [$(stringify!($name)),*];
-            assert!(programs::ALL.iter().map(|(name, _)| *name).eq(here));
-        }
     };
 }
 
-programs!(
-    by_an_id,
-    completion_queues_are_told_apart,
-    from_elsewhere,
-    held_over_posts,
-    numbers_come_again,
-    panic_in_reset,
-    reset_by_another_name,
-    shared_receives_come_back,
-    unnamed_flags,
-);
+verbs_tests::with_adversary_programs!(programs);

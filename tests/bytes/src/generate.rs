@@ -34,13 +34,13 @@ pub fn table(seed: u64, cases: usize) -> Table {
 /// A queue that wraps several times with short requests in slots of longer ones, independent of the
 /// seed: it shows what libmlx5 leaves behind there.
 fn leftovers() -> Case {
-    let request = |verb, inline: bool, pieces| Request {
+    let request = |verb, inline: bool, sges| Request {
         verb,
         fence: false,
         signaled: true,
         solicited: false,
         inline,
-        pieces,
+        sges,
         remote: TARGET + 16384,
         words: (u64::MAX / 3, u64::MAX / 5),
         receive: Vec::new(),
@@ -116,8 +116,8 @@ fn case() -> impl Strategy<Value = Case> {
 
 /// Where a receive request's scatter/gather entries begin, and how they share the available room.
 fn scatter(max_sge: u32) -> impl Strategy<Value = Vec<(u64, u32)>> {
-    let piece = (TARGET..2 * TARGET - 16384, any::<u32>());
-    vec(piece, 1..=max_sge as usize)
+    let sge = (TARGET..2 * TARGET - 16384, any::<u32>());
+    vec(sge, 1..=max_sge as usize)
 }
 
 fn batch_of(
@@ -128,9 +128,9 @@ fn batch_of(
 ) -> Batch {
     let mut requests: Vec<Request> = requests
         .into_iter()
-        .map(|(mut request, pieces)| {
+        .map(|(mut request, sges)| {
             if request.verb.is_received() {
-                request.receive = pieces;
+                request.receive = sges;
                 share(transport, shared, &mut request);
             }
             request
@@ -155,7 +155,7 @@ fn batch_of(
 /// libmlx5's shared queues do not, and the device takes 0 for 2 GiB: in those every entry has a
 /// length.
 fn share(transport: Transport, shared: bool, request: &mut Request) {
-    let message: u32 = request.pieces.iter().map(|(_, length)| length).sum();
+    let message: u32 = request.sges.iter().map(|(_, length)| length).sum();
     let route = if transport == Transport::Ud { ROUTE } else { 0 };
     let mut left = message + route;
     let least = u32::from(shared);
@@ -199,26 +199,26 @@ fn request(transport: Transport, max_sge: u32, max_inline: u32) -> impl Strategy
     };
     let verb = prop::sample::select(verbs(transport));
     let flags = any::<[bool; 4]>();
-    let pieces = vec((0..TARGET / 2 - 81920, 0..=longest), 1..=max_sge as usize);
+    let sges = vec((0..TARGET / 2 - 81920, 0..=longest), 1..=max_sge as usize);
     let words = (any::<u64>(), any::<u64>());
     let remote = TARGET + 16384..2 * TARGET - 65536;
-    (verb, flags, pieces, remote, words).prop_map(
-        move |(verb, [fence, signaled, solicited, inline], mut pieces, remote, words)| {
+    (verb, flags, sges, remote, words).prop_map(
+        move |(verb, [fence, signaled, solicited, inline], mut sges, remote, words)| {
             let is_atomic = matches!(verb, Verb::AtomicCmpAndSwp | Verb::AtomicFetchAndAdd);
             let reads = is_atomic || verb == Verb::RdmaRead;
             let inline = inline && max_inline > 0 && !reads;
             if is_atomic {
-                pieces = vec![(pieces[0].0 & !7, 8)];
+                sges = vec![(sges[0].0 & !7, 8)];
             }
             if reads {
                 // Data is read to where nothing is sent from: inline data is what it was at the
                 // start.
-                for (offset, _) in &mut pieces {
+                for (offset, _) in &mut sges {
                     *offset += TARGET / 2 - 65536;
                 }
             }
             let mut room = if inline { max_inline } else { longest };
-            for (_, length) in &mut pieces {
+            for (_, length) in &mut sges {
                 *length = (*length).min(room);
                 room -= *length;
             }
@@ -230,7 +230,7 @@ fn request(transport: Transport, max_sge: u32, max_inline: u32) -> impl Strategy
                 signaled,
                 solicited,
                 inline,
-                pieces,
+                sges,
                 remote: if is_atomic { remote & !7 } else { remote },
                 words,
                 receive: Vec::new(),

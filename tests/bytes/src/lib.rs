@@ -3,8 +3,8 @@
 //!
 //! A [`Table`] of requests is generated at random with a fixed seed. `post-table` posts it with
 //! this library, `oracle/post.py` with rdma-core (pyverbs); [`trace`] reads the device's trace of
-//! each and makes them comparable. Both run under `oracle/asked.py`, which records what they
-//! request of the kernel ([`asked`]). `post-qos` and `oracle/qos.c` request rates and scheduling
+//! each and makes them comparable. Both run under `oracle/requested.py`, which records what they
+//! request of the kernel ([`requests`]). `post-qos` and `oracle/qos.c` request rates and scheduling
 //! elements, `post-frames` and `oracle/frames.c` post raw packets with checksums and segmentation.
 //! `uverbs rings` and `oracle/rings.c`, which people with an adapter run, show the rings for one
 //! small table from the host's side: they are the same, line by line.
@@ -43,8 +43,8 @@
 //! | requests that are copied with their doorbell | as far as they have arrived when the device looks, otherwise it reads the queue | the same, counted with the records |
 //! | which of a doorbell's two buffers is first | the one that its last queue pair left | the first |
 
-pub mod asked;
 pub mod generate;
+pub mod requests;
 pub mod table;
 pub mod trace;
 

@@ -106,7 +106,7 @@ pub struct Request {
     /// Copied into the queue.
     pub inline: bool,
     /// Scatter/gather entries: offset and length.
-    pub pieces: Vec<(u64, u32)>,
+    pub sges: Vec<(u64, u32)>,
     /// Offset of the remote address.
     pub remote: u64,
     /// Immediate data, or the operands of atomics.

@@ -35,7 +35,7 @@ struct Memory {
 
 impl Memory {
     #[inline]
-    fn piece(&self, at: u64) -> Sge {
+    fn sge(&self, at: u64) -> Sge {
         Sge {
             address: self.start + at,
             length: PIECE,
@@ -55,8 +55,8 @@ impl Memory {
 #[inline(never)]
 fn counted_write(qp: &mut QueuePair, memory: &Memory) -> anyhow::Result<()> {
     for n in 0..MANY {
-        let piece = [memory.piece(0)];
-        let request = SendRequest::write(&piece, memory.remote())
+        let sge = [memory.sge(0)];
+        let request = SendRequest::write(&sge, memory.remote())
             .wr_id(n.into())
             .signaled();
         // SAFETY: see the file's paragraph.
@@ -68,8 +68,8 @@ fn counted_write(qp: &mut QueuePair, memory: &Memory) -> anyhow::Result<()> {
 #[inline(never)]
 fn counted_inline(qp: &mut QueuePair, bytes: &[u8; INLINE]) -> anyhow::Result<()> {
     for n in 0..MANY {
-        let pieces = [bytes.as_slice()];
-        let request = SendRequest::send_inline(&pieces).wr_id(n.into()).signaled();
+        let sges = [bytes.as_slice()];
+        let request = SendRequest::send_inline(&sges).wr_id(n.into()).signaled();
         // SAFETY: the request names no memory that is read later.
         unsafe { qp.post_send(&[request]) }?;
     }
@@ -80,8 +80,8 @@ fn counted_inline(qp: &mut QueuePair, bytes: &[u8; INLINE]) -> anyhow::Result<()
 fn counted_batch(qp: &mut QueuePair, memory: &Memory) -> anyhow::Result<()> {
     let mut batch = qp.send_batch();
     for n in 0..MANY {
-        let piece = [memory.piece(0)];
-        let request = SendRequest::write(&piece, memory.remote())
+        let sge = [memory.sge(0)];
+        let request = SendRequest::write(&sge, memory.remote())
             .wr_id(n.into())
             .signaled();
         // SAFETY: see the file's paragraph.
@@ -93,7 +93,7 @@ fn counted_batch(qp: &mut QueuePair, memory: &Memory) -> anyhow::Result<()> {
 #[inline(never)]
 fn counted_receive(qp: &mut QueuePair, memory: &Memory) -> anyhow::Result<()> {
     for n in 0..MANY {
-        let scatter = [memory.piece(BUFFER as u64 / 2)];
+        let scatter = [memory.sge(BUFFER as u64 / 2)];
         let request = RecvRequest {
             wr_id: n.into(),
             scatter: &scatter,

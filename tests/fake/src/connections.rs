@@ -15,7 +15,7 @@ use crate::Bench;
 /// The address of the fake's device.
 pub const ADDRESS: [u8; 4] = [10, 0, 0, 1];
 
-/// Longer than anything takes that does not wait for ever.
+/// Longer than anything takes that does not wait forever.
 const TIMEOUT: Duration = Duration::from_secs(2);
 
 impl Bench {

@@ -78,11 +78,11 @@ impl Run<'_> {
         let before = bench.fake.seen().len();
         let answer = issue(&self.file);
         *self.steps.borrow_mut() += 1;
-        let asked = bench.fake.seen()[before..].last().map(|seen| seen.call);
+        let seen = bench.fake.seen()[before..].last().map(|seen| seen.call);
         let context = format!("{name} on {:?} by {:?}", profile.version(), bench.path);
         match (wanted, answer) {
             (Some(wanted), Ok(value)) => {
-                assert_eq!(asked, Some(wanted), "{context}");
+                assert_eq!(seen, Some(wanted), "{context}");
                 Some(value)
             }
             (Some(_), Err(error)) => panic!("{context}: {error}"),
@@ -90,7 +90,7 @@ impl Run<'_> {
                 assert_eq!(error.kind(), ErrorKind::Unsupported, "{context}: {error}");
                 None
             }
-            (None, Ok(_)) => panic!("{context} cannot have worked: {asked:?}"),
+            (None, Ok(_)) => panic!("{context} cannot have worked: {seen:?}"),
         }
     }
 }

@@ -77,7 +77,7 @@ fn kind_of(struck: Seen, errno: Errno) -> ErrorKind {
 }
 
 /// Whether this error describes what happened.
-fn tells(error: &Error, path: CommandPath, struck: Seen, errno: Errno) -> bool {
+fn names_it(error: &Error, path: CommandPath, struck: Seen, errno: Errno) -> bool {
     if Some(error.op()) == struck.call.operation() && error.errno() == Some(errno) {
         return error.kind() == kind_of(struck, errno);
     }
@@ -151,7 +151,7 @@ fn sweep(profile: Profile, path: CommandPath) -> (usize, usize) {
                 survived += 1;
             }
             Err(error) => assert!(
-                tells(&error, path, struck, errno),
+                names_it(&error, path, struck, errno),
                 "{what} is told as {error}"
             ),
         }

@@ -135,7 +135,7 @@ fn f04_a_reloaded_driver_is_another_device() {
 }
 
 #[test]
-fn f04_an_abi_version_that_nobody_speaks_is_refused_before_the_first_call() {
+fn f04_an_unknown_abi_version_is_refused_before_the_first_call() {
     for version in [0, 3, 4, 77, u32::MAX] {
         let fake = FakeKernel::new(Profile::v7_2());
         let mut info = fake.device_info();
@@ -150,8 +150,8 @@ fn f04_an_abi_version_that_nobody_speaks_is_refused_before_the_first_call() {
             (Op::OpenDevice, ErrorKind::Unsupported),
             "{error}"
         );
-        let told = format!("abi_version {version}, min 1, max 2");
-        assert!(error.to_string().contains(&told), "{error}");
+        let expected = format!("abi_version {version}, min 1, max 2");
+        assert!(error.to_string().contains(&expected), "{error}");
         assert_eq!(fake.calls(), 0, "version {version}");
         assert_eq!(fake.objects().total(), 0, "version {version}");
     }

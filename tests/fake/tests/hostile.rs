@@ -270,7 +270,7 @@ fn f07_success_without_execution_is_survived_at_every_call() {
 }
 
 #[test]
-fn f08_capabilities_below_what_was_asked_do_not_overrun_the_queue() {
+fn f08_capabilities_below_the_request_do_not_overrun_the_queue() {
     let bench = Bench::newest();
     bench.inject(
         When::Method(UVERBS_OBJECT_QP, UVERBS_METHOD_QP_CREATE),
@@ -356,7 +356,7 @@ fn f08_both_rings_in_one_place_are_refused() {
 }
 
 #[test]
-fn f08_a_gid_table_longer_than_asked_is_cut_or_refused() {
+fn f08_a_gid_table_longer_than_requested_is_cut_or_refused() {
     for count in thinned([u64::MAX, 1 << 32, 17], 3) {
         let bench = Bench::newest();
         let context = bench.context().unwrap();
@@ -376,7 +376,7 @@ fn f08_a_gid_table_longer_than_asked_is_cut_or_refused() {
 }
 
 #[test]
-fn f09_events_of_any_kind_for_anything_are_told_apart() {
+fn f09_events_of_any_kind_for_any_object_are_distinguished() {
     let bench = Bench::newest();
     let context = bench.context().unwrap();
     let cq = context.completion_queue(8).user_data(42).build().unwrap();

@@ -93,14 +93,14 @@ fn f19_a_process_that_lost_its_rights_goes_on_posting() {
     let before = bench.fake.seen().len();
     looped.qp.send(message, 8, 2).unwrap();
     assert_eq!(looped.finish(2).unwrap().len(), 2);
-    let asked: Vec<_> = bench.fake.seen()[before..]
+    let commands: Vec<_> = bench.fake.seen()[before..]
         .iter()
         .map(|seen| seen.call)
-        .filter(|asked| matches!(asked, CallKind::Written(_) | CallKind::Invoked(_)))
+        .filter(|call| matches!(call, CallKind::Written(_) | CallKind::Invoked(_)))
         .collect();
     let doorbell = IB_USER_VERBS_CMD_POST_SEND;
     assert_eq!(
-        asked,
+        commands,
         [CallKind::Written(doorbell), CallKind::Invoked(doorbell)],
         "rung again at once"
     );
@@ -109,13 +109,13 @@ fn f19_a_process_that_lost_its_rights_goes_on_posting() {
     let before = bench.fake.seen().len();
     looped.qp.send(message, 8, 4).unwrap();
     assert_eq!(looped.finish(2).unwrap().len(), 2);
-    let asked: Vec<_> = bench.fake.seen()[before..]
+    let commands: Vec<_> = bench.fake.seen()[before..]
         .iter()
         .map(|seen| seen.call)
-        .filter(|asked| matches!(asked, CallKind::Written(_) | CallKind::Invoked(_)))
+        .filter(|call| matches!(call, CallKind::Written(_) | CallKind::Invoked(_)))
         .collect();
     assert_eq!(
-        asked,
+        commands,
         [CallKind::Invoked(doorbell)],
         "written once, never again"
     );
@@ -185,7 +185,7 @@ fn f19_a_doorbell_that_is_refused_while_others_are_under_way_leaves_its_request(
 }
 
 #[test]
-fn f25_a_completion_of_a_queue_pair_that_is_gone_is_nobodys() {
+fn f25_a_completion_of_a_queue_pair_that_is_gone_has_no_owner() {
     let bench = Bench::newest();
     let context = bench.context().unwrap();
     let mut first = Loopback::new(&context).unwrap();

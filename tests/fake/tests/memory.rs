@@ -109,7 +109,7 @@ fn memory_that_is_in_use_is_not_given_back() {
     let all: Vec<u8> = first.into_inner().unwrap();
     assert_eq!((all.len(), all[0], all[64]), (128, 1, 0));
 
-    // A part that was forgotten keeps the rest registered for ever; nothing is freed.
+    // A part that was forgotten keeps the rest registered forever; nothing is freed.
     let mut first = looped.pd.register_owned(vec![1_u8; 128]).unwrap();
     std::mem::forget(first.split_off(64));
     assert!(first.into_inner::<Vec<u8>>().is_err());
@@ -379,7 +379,7 @@ fn exposed(pd: &ProtectionDomain, len: usize) -> ExposedMemory {
 }
 
 #[test]
-fn words_of_exposed_memory_are_changed_atomically() {
+fn words_of_exposed_memory_change_atomically() {
     let bench = Bench::newest();
     let (_context, pd) = domain(&bench);
     let memory = exposed(&pd, 100);
@@ -434,7 +434,7 @@ fn exposed_memory_is_copied_to_writers_and_from_readers() {
 }
 
 #[test]
-fn a_peer_is_told_of_a_part_of_the_memory() {
+fn a_peer_is_given_a_part_of_the_memory() {
     let bench = Bench::newest();
     let context = open(&bench, ForkGuard::unneeded());
     let mut looped = peer(&context);

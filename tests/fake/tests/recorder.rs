@@ -76,7 +76,7 @@ fn every_call_is_a_line_with_names_in_it() {
 
 #[test]
 fn lines_read_as_documented() {
-    let cookie = |line: String| match line.split_once("read completion cq_handle=0x") {
+    let user_data = |line: String| match line.split_once("read completion cq_handle=0x") {
         Some((before, number)) => {
             let rest = number.trim_start_matches(|digit: char| digit.is_ascii_hexdigit());
             format!("{before}read completion cq_handle=…{rest}")
@@ -84,7 +84,7 @@ fn lines_read_as_documented() {
         None => line,
     };
     let life_lines = life(CommandPath::Auto);
-    let lines: Vec<String> = life_lines.iter().map(untimed).map(cookie).collect();
+    let lines: Vec<String> = life_lines.iter().map(untimed).map(user_data).collect();
     for wanted in [
         "ioctl DEVICE/GET_CONTEXT num_comp_vectors→2 core_support?→3 = ok",
         "invoke ALLOC_PD pd_handle→0 = ok",
@@ -243,7 +243,7 @@ fn an_outline_has_names_and_the_kind_of_answer() {
 }
 
 #[test]
-fn lines_are_written_as_was_asked() {
+fn lines_have_the_requested_format() {
     let records = life(CommandPath::Auto);
     let written = |lines: Lines<Vec<u8>>| {
         for record in &records {

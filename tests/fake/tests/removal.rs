@@ -37,25 +37,25 @@ fn promptly(mut end: impl FnMut() -> Duration) {
 const REMOVALS: [AfterRemoval; 2] = [AfterRemoval::DestroySucceeds, AfterRemoval::DestroyFails];
 
 #[test]
-fn f01_a_thread_that_waits_for_events_is_told() {
+fn f01_a_thread_that_waits_for_events_is_woken() {
     let mut removals = REMOVALS.into_iter().cycle();
     promptly(|| {
         let after = removals.next().unwrap();
         let bench = Bench::newest();
         let context = bench.context().unwrap();
-        let (tell, told) = mpsc::channel();
+        let (sender, receiver) = mpsc::channel();
         let waiter = {
             let context = context.clone();
             thread::spawn(move || {
                 let first = context.async_event(None);
-                tell.send(()).unwrap();
+                sender.send(()).unwrap();
                 (first, context.async_event(None))
             })
         };
         thread::sleep(Duration::from_millis(20));
         let start = Instant::now();
         bench.fake.remove_device(after);
-        told.recv_timeout(PATIENCE).expect("the event");
+        receiver.recv_timeout(PATIENCE).expect("the event");
         let took = start.elapsed();
         let (first, second) = waiter.join().unwrap();
         let first = first.unwrap().expect("an event");
@@ -67,7 +67,7 @@ fn f01_a_thread_that_waits_for_events_is_told() {
 }
 
 #[test]
-fn f01_a_thread_that_waits_for_completions_is_told() {
+fn f01_a_thread_that_waits_for_completions_is_woken() {
     promptly(|| {
         let bench = Bench::newest();
         let context = bench.context().unwrap();
@@ -154,7 +154,7 @@ fn f01_commands_say_that_the_device_is_gone() {
 }
 
 #[test]
-fn f01_a_removal_that_nobody_was_told_of_is_found_out_by_the_destroy() {
+fn f01_an_unreported_removal_is_discovered_by_the_destroy() {
     for path in ways() {
         let bench = Bench::new(Profile::v7_2(), path);
         let context = bench.context().unwrap();

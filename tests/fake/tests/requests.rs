@@ -30,7 +30,7 @@ use uverbs_uapi::ib_user_ioctl_verbs::ib_uverbs_flow_action_esp;
 struct Field {
     name: &'static str,
     may: May,
-    ask: fn(&UverbsFile, u32) -> Result<()>,
+    send: fn(&UverbsFile, u32) -> Result<()>,
 }
 
 /// The valid values.
@@ -201,22 +201,22 @@ const FIELDS: &[Field] = &[
     Field {
         name: "create_qp type",
         may: May::Word(&[2, 3, 4, 8, 9, 10, 255]),
-        ask: |ch, raw| create_qp(ch, raw, 0, None),
+        send: |ch, raw| create_qp(ch, raw, 0, None),
     },
     Field {
         name: "create_qp flags",
         may: May::Bits(0x1f02),
-        ask: |ch, bits| create_qp(ch, 2, bits, None),
+        send: |ch, bits| create_qp(ch, 2, bits, None),
     },
     Field {
         name: "create_qp flags beside a source number",
         may: May::Bits(0x1f02),
-        ask: |ch, bits| create_qp(ch, 2, bits, Some(7)),
+        send: |ch, bits| create_qp(ch, 2, bits, Some(7)),
     },
     Field {
         name: "open_qp type",
         may: KINDS,
-        ask: |ch, raw| {
+        send: |ch, raw| {
             let request = qp::Open {
                 xrcd: 1,
                 qp_num: 17,
@@ -229,22 +229,22 @@ const FIELDS: &[Field] = &[
     Field {
         name: "modify_qp state",
         may: STATES,
-        ask: |ch, raw| modify(ch, &QpAttr::to(QpState::from_raw(byte(raw)))),
+        send: |ch, raw| modify(ch, &QpAttr::to(QpState::from_raw(byte(raw)))),
     },
     Field {
         name: "modify_qp cur_state",
         may: STATES,
-        ask: |ch, raw| modify(ch, &QpAttr::new().cur_state(QpState::from_raw(byte(raw)))),
+        send: |ch, raw| modify(ch, &QpAttr::new().cur_state(QpState::from_raw(byte(raw)))),
     },
     Field {
         name: "modify_qp path_mtu",
         may: May::Byte(&[1, 2, 3, 4, 5]),
-        ask: |ch, raw| modify(ch, &QpAttr::new().path_mtu(Mtu::from_raw(byte(raw)))),
+        send: |ch, raw| modify(ch, &QpAttr::new().path_mtu(Mtu::from_raw(byte(raw)))),
     },
     Field {
         name: "modify_qp migration",
         may: May::Byte(&[0, 1, 2]),
-        ask: |ch, raw| {
+        send: |ch, raw| {
             let migration = MigrationState::from_raw(byte(raw));
             modify(ch, &QpAttr::new().migration(migration))
         },
@@ -252,7 +252,7 @@ const FIELDS: &[Field] = &[
     Field {
         name: "modify_qp access",
         may: ACCESS,
-        ask: |ch, bits| {
+        send: |ch, bits| {
             modify(
                 ch,
                 &QpAttr::new().access(AccessFlags::from_bits_retain(bits)),
@@ -262,7 +262,7 @@ const FIELDS: &[Field] = &[
     Field {
         name: "modify_qp access beside a rate limit",
         may: ACCESS,
-        ask: |ch, bits| {
+        send: |ch, bits| {
             let access = AccessFlags::from_bits_retain(bits);
             modify(ch, &QpAttr::new().access(access).rate_limit_kbps(1))
         },
@@ -270,37 +270,37 @@ const FIELDS: &[Field] = &[
     Field {
         name: "modify_qp static_rate",
         may: RATES,
-        ask: |ch, raw| modify(ch, &QpAttr::new().av(path(0, 0, byte(raw)))),
+        send: |ch, raw| modify(ch, &QpAttr::new().av(path(0, 0, byte(raw)))),
     },
     Field {
         name: "modify_qp static_rate of the alternate path",
         may: RATES,
-        ask: |ch, raw| modify(ch, &alternate(path(0, 0, byte(raw)))),
+        send: |ch, raw| modify(ch, &alternate(path(0, 0, byte(raw)))),
     },
     Field {
         name: "modify_qp service level",
         may: May::UpTo(15),
-        ask: |ch, number| modify(ch, &QpAttr::new().av(path(byte(number), 0, 0))),
+        send: |ch, number| modify(ch, &QpAttr::new().av(path(byte(number), 0, 0))),
     },
     Field {
         name: "modify_qp path bits of the alternate path",
         may: May::UpTo(127),
-        ask: |ch, number| modify(ch, &alternate(path(0, byte(number), 0))),
+        send: |ch, number| modify(ch, &alternate(path(0, byte(number), 0))),
     },
     Field {
         name: "modify_qp dest_qpn",
         may: May::UpTo(0xff_ffff),
-        ask: |ch, number| modify(ch, &QpAttr::new().dest_qpn(number)),
+        send: |ch, number| modify(ch, &QpAttr::new().dest_qpn(number)),
     },
     Field {
         name: "query_qp attributes",
         may: May::Bits(0x021f_ffff),
-        ask: |ch, bits| qp::query(ch, 1, QpAttrMask::from_bits_retain(bits)).map(drop),
+        send: |ch, bits| qp::query(ch, 1, QpAttrMask::from_bits_retain(bits)).map(drop),
     },
     Field {
         name: "post_send flags",
         may: May::Bits(0x17),
-        ask: |ch, bits| {
+        send: |ch, bits| {
             let request = SendRequest::send(&[]).with(SendFlags::from_bits_retain(bits));
             qp::post_send(ch, 1, &[SendRequest::send(&[]), request])
         },
@@ -308,27 +308,27 @@ const FIELDS: &[Field] = &[
     Field {
         name: "create_ah static_rate",
         may: RATES,
-        ask: |ch, raw| ah::create(ch, 1, &path(0, 0, byte(raw)), 0, &Uhw::NONE).map(drop),
+        send: |ch, raw| ah::create(ch, 1, &path(0, 0, byte(raw)), 0, &Uhw::NONE).map(drop),
     },
     Field {
         name: "create_ah service level",
         may: May::UpTo(15),
-        ask: |ch, number| ah::create(ch, 1, &path(byte(number), 0, 0), 0, &Uhw::NONE).map(drop),
+        send: |ch, number| ah::create(ch, 1, &path(byte(number), 0, 0), 0, &Uhw::NONE).map(drop),
     },
     Field {
         name: "create_ah path bits",
         may: May::UpTo(127),
-        ask: |ch, number| ah::create(ch, 1, &path(0, byte(number), 0), 0, &Uhw::NONE).map(drop),
+        send: |ch, number| ah::create(ch, 1, &path(0, byte(number), 0), 0, &Uhw::NONE).map(drop),
     },
     Field {
         name: "alloc_mw type",
         may: May::Byte(&[1, 2]),
-        ask: |ch, raw| mw::alloc(ch, 1, MwType::from_raw(byte(raw)), &Uhw::NONE).map(drop),
+        send: |ch, raw| mw::alloc(ch, 1, MwType::from_raw(byte(raw)), &Uhw::NONE).map(drop),
     },
     Field {
         name: "reg_mr access",
         may: ACCESS,
-        ask: |ch, bits| {
+        send: |ch, bits| {
             let request = mr::Register {
                 pd: 1,
                 start: 4096,
@@ -342,22 +342,22 @@ const FIELDS: &[Field] = &[
     Field {
         name: "reg_mr_ex access",
         may: ACCESS,
-        ask: |ch, bits| register_ex(ch, bits, false, None),
+        send: |ch, bits| register_ex(ch, bits, false, None),
     },
     Field {
         name: "reg_mr_ex access with hints",
         may: ACCESS,
-        ask: |ch, bits| register_ex(ch, bits, false, Some(1)),
+        send: |ch, bits| register_ex(ch, bits, false, Some(1)),
     },
     Field {
         name: "reg_mr_ex access to a dma-buf",
         may: ACCESS,
-        ask: |ch, bits| register_ex(ch, bits, true, None),
+        send: |ch, bits| register_ex(ch, bits, true, None),
     },
     Field {
         name: "reg_dmabuf_mr access",
         may: ACCESS,
-        ask: |ch, bits| {
+        send: |ch, bits| {
             let backing = File::open("/dev/null").unwrap();
             let request = mr::RegisterDmabuf {
                 pd: 1,
@@ -373,7 +373,7 @@ const FIELDS: &[Field] = &[
     Field {
         name: "reg_dm_mr access",
         may: ACCESS,
-        ask: |ch, bits| {
+        send: |ch, bits| {
             let request = mr::RegisterDm {
                 pd: 1,
                 dm: 1,
@@ -387,32 +387,32 @@ const FIELDS: &[Field] = &[
     Field {
         name: "rereg_mr flags",
         may: May::Bits(7),
-        ask: |ch, bits| reregister(ch, bits, 1),
+        send: |ch, bits| reregister(ch, bits, 1),
     },
     Field {
         name: "rereg_mr access",
         may: ACCESS,
-        ask: |ch, bits| reregister(ch, 4, bits),
+        send: |ch, bits| reregister(ch, 4, bits),
     },
     Field {
         name: "advise_mr advice",
         may: May::Word(&[0, 1, 2]),
-        ask: |ch, raw| advise(ch, raw, 0),
+        send: |ch, raw| advise(ch, raw, 0),
     },
     Field {
         name: "advise_mr flags",
         may: May::Bits(1),
-        ask: |ch, bits| advise(ch, 0, bits),
+        send: |ch, bits| advise(ch, 0, bits),
     },
     Field {
         name: "create_cq flags",
         may: May::Bits(3),
-        ask: |ch, bits| create_cq(ch, bits, None),
+        send: |ch, bits| create_cq(ch, bits, None),
     },
     Field {
         name: "create_cq flags with a buffer",
         may: May::Bits(3),
-        ask: |ch, bits| {
+        send: |ch, bits| {
             let buffer = cq::Buffer::Address {
                 address: 4096,
                 length: 4096,
@@ -423,7 +423,7 @@ const FIELDS: &[Field] = &[
     Field {
         name: "create_wq flags",
         may: May::Bits(0xf),
-        ask: |ch, bits| {
+        send: |ch, bits| {
             let request = wq::Create {
                 pd: 1,
                 cq: 1,
@@ -439,17 +439,17 @@ const FIELDS: &[Field] = &[
     Field {
         name: "modify_wq flags",
         may: May::Bits(0xf),
-        ask: |ch, bits| modify_wq(ch, bits, 0),
+        send: |ch, bits| modify_wq(ch, bits, 0),
     },
     Field {
         name: "modify_wq flags mask",
         may: May::Bits(0xf),
-        ask: |ch, bits| modify_wq(ch, 0, bits),
+        send: |ch, bits| modify_wq(ch, 0, bits),
     },
     Field {
         name: "create_flow flags",
         may: May::Bits(6),
-        ask: |ch, bits| {
+        send: |ch, bits| {
             let request = flow::Create {
                 qp: 1,
                 kind: flow::Kind::Normal,
@@ -464,17 +464,17 @@ const FIELDS: &[Field] = &[
     Field {
         name: "create_flow_action_esp flags",
         may: May::Bits(0xf),
-        ask: |ch, bits| flow_action::create_esp(ch, &esp(bits), &Uhw::NONE).map(drop),
+        send: |ch, bits| flow_action::create_esp(ch, &esp(bits), &Uhw::NONE).map(drop),
     },
     Field {
         name: "modify_flow_action_esp flags",
         may: May::Bits(0xf),
-        ask: |ch, bits| flow_action::modify_esp(ch, 1, &esp(bits), &Uhw::NONE),
+        send: |ch, bits| flow_action::modify_esp(ch, 1, &esp(bits), &Uhw::NONE),
     },
     Field {
         name: "attach_comp_cntr operations",
         may: May::Bits(0x3f),
-        ask: |ch, bits| comp_cntr::attach(ch, 1, 1, comp_cntr::Operations::from_bits_retain(bits)),
+        send: |ch, bits| comp_cntr::attach(ch, 1, 1, comp_cntr::Operations::from_bits_retain(bits)),
     },
 ];
 
@@ -487,7 +487,7 @@ fn opened(bench: &Bench) -> Arc<UverbsFile> {
 }
 
 #[test]
-fn what_has_no_name_is_never_asked_for() {
+fn what_has_no_name_is_never_requested() {
     for profile in [Profile::v7_2(), Profile::v4_20()] {
         for way in ways() {
             let bench = Bench::new(profile, way);
@@ -498,7 +498,7 @@ fn what_has_no_name_is_never_asked_for() {
                 assert!(!may.is_empty() && !may_not.is_empty(), "{name}");
                 for raw in may_not {
                     let before = bench.fake.calls();
-                    let error = (field.ask)(&file, raw).expect_err(name);
+                    let error = (field.send)(&file, raw).expect_err(name);
                     assert_eq!(
                         error.kind(),
                         field.may.refusal(),
@@ -521,9 +521,9 @@ fn what_has_a_name_is_for_the_kernel_to_judge() {
             // The library remembers what a kernel lacks.
             let file = opened(&bench);
             let before = bench.fake.calls();
-            let answer = (field.ask)(&file, raw);
-            let asked = bench.fake.calls() - before;
-            assert!(asked > 0, "{} {raw:#x}: {answer:?}", field.name);
+            let answer = (field.send)(&file, raw);
+            let commands = bench.fake.calls() - before;
+            assert!(commands > 0, "{} {raw:#x}: {answer:?}", field.name);
         }
     }
 }

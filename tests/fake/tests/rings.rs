@@ -73,7 +73,7 @@ fn value(entry: &Entry, name: &str) -> Value {
 }
 
 #[test]
-fn requests_and_completions_are_told_in_order() {
+fn requests_and_completions_are_reported_in_order() {
     let (collector, _bench, context) = watched();
     let mut looped = Loopback::new(&context).unwrap();
     // Around the rings.
@@ -102,11 +102,11 @@ fn requests_and_completions_are_told_in_order() {
         let came = entries[2..].iter().find(|one| one.kind == "RECV").unwrap();
         assert_eq!(value(came, "byte_count"), Value::Number(5));
     }
-    assert_eq!(context.untold(), 0);
+    assert_eq!(context.unobserved(), 0);
 }
 
 #[test]
-fn requests_of_a_shared_queue_and_inline_data_are_told_of() {
+fn requests_of_a_shared_queue_and_inline_data_are_reported() {
     let (collector, _bench, context) = watched();
     let pd = context.alloc_pd().unwrap();
     let cq = context.create_cq(8).unwrap();
@@ -207,7 +207,7 @@ fn an_observer_that_panics_costs_nothing_but_what_it_would_have_seen() {
     for _ in 0..3 {
         say_hello(&mut looped);
     }
-    assert_eq!(context.untold(), 12);
+    assert_eq!(context.unobserved(), 12);
     drop(looped);
     assert_eq!(context.leaked(), 0);
 }

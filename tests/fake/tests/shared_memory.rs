@@ -190,8 +190,8 @@ fn rings_are_read_while_they_are_written() {
                 assert!(shared.put(position, 1, &[word(turn); 2]));
                 assert!(shared.put(position, 0, &[word(turn); 13]));
                 let bytes = [turn.to_le_bytes()[0]; 21];
-                let pieces = [&bytes[..5], &bytes[5..]];
-                assert_eq!(shared.put_bytes(position, 13, &pieces, 24), Some(21));
+                let parts = [&bytes[..5], &bytes[5..]];
+                assert_eq!(shared.put_bytes(position, 13, &parts, 24), Some(21));
                 shared.publish(position);
                 shared.release(position);
             });

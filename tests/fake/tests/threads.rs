@@ -144,18 +144,18 @@ fn events_find_their_queues_while_others_come_and_go() {
         }
         // Two listeners: each event is read once, and belongs to one of them or to a destroyed
         // queue.
-        let (tell, told) = mpsc::channel();
+        let (sender, receiver) = mpsc::channel();
         for _ in 0..2 {
-            let (channel, tell) = (channel.clone(), tell.clone());
+            let (channel, sender) = (channel.clone(), sender.clone());
             scope.spawn(move || {
                 while let Some(event) = channel.event(Some(QUIET)).unwrap() {
                     assert!(matches!(event.user_data(), None | Some(1 | 2)), "{event:?}");
-                    tell.send(event).unwrap();
+                    sender.send(event).unwrap();
                 }
             });
         }
-        drop(tell);
-        assert!(told.iter().count() <= 2 * TURNS);
+        drop(sender);
+        assert!(receiver.iter().count() <= 2 * TURNS);
     });
 }
 
@@ -163,19 +163,19 @@ fn events_find_their_queues_while_others_come_and_go() {
 fn asynchronous_events_are_taken_while_queues_come_and_go() {
     let bench = Bench::newest();
     let context = bench.context().unwrap();
-    let (tell, told) = mpsc::channel();
+    let (sender, receiver) = mpsc::channel();
     let mut kept = Vec::new();
     thread::scope(|scope| {
         for _ in 0..2 {
-            let (context, tell) = (context.clone(), tell.clone());
+            let (context, sender) = (context.clone(), sender.clone());
             scope.spawn(move || {
                 let wait = Some(QUIET);
                 while let Some(event) = context.async_event(wait).unwrap() {
-                    tell.send(event.source).unwrap();
+                    sender.send(event.source).unwrap();
                 }
             });
         }
-        drop(tell);
+        drop(sender);
         for turn in 0..TURNS {
             let number = u64::try_from(turn).unwrap();
             let cq = context
@@ -192,7 +192,7 @@ fn asynchronous_events_are_taken_while_queues_come_and_go() {
         }
     });
     let mut times = [0; TURNS];
-    for source in told {
+    for source in receiver {
         match source {
             EventSource::CompletionQueue { user_data } => {
                 times[usize::try_from(user_data).unwrap()] += 1;

@@ -20,10 +20,10 @@ fn refuse(bench: &Bench, (object, method): (u16, u16), errno: Errno) {
 
 /// How often the kernel was called to destroy such an object.
 fn destroys(bench: &Bench, (object, method): (u16, u16)) -> usize {
-    let asked = CallKind::Method(object, method);
-    assert!(asked.is_destroy());
+    let refused = CallKind::Method(object, method);
+    assert!(refused.is_destroy());
     let seen = bench.fake.seen();
-    seen.iter().filter(|seen| seen.call == asked).count()
+    seen.iter().filter(|seen| seen.call == refused).count()
 }
 
 /// A queue pair with two posted buffers.
@@ -109,7 +109,7 @@ fn a_queue_pair_that_may_be_gone_does_not_come_back() {
 }
 
 #[test]
-fn who_does_not_want_it_back_asks_once() {
+fn what_is_not_wanted_back_is_destroyed_once() {
     let bench = Bench::newest();
     let context = bench.context().unwrap();
     let Loopback { qp, pd, .. } = posted(&context);

@@ -390,7 +390,7 @@ mod tests {
 
     /// The driver data has 16 bits for it.
     #[test]
-    fn completion_queues_are_told_of_pages_with_large_numbers() {
+    fn completion_queues_learn_of_pages_with_large_numbers() {
         for (number, by_words, by_attribute) in [
             (0x77, Some(0x77), None),
             (0xffff, Some(0xffff), None),

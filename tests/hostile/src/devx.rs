@@ -35,7 +35,7 @@ pub fn reply_devx(bytes: &[u8]) {
         1 => {
             let command = mailbox(run);
             let made = create(&devx, &command, usize::from(run.tape.byte()));
-            objects.extend(run.told(made));
+            objects.extend(run.examine(made));
         }
         2 => use_one(run, &mut objects),
         _ => others(run, &devx),
@@ -60,22 +60,22 @@ fn ask(run: &Run, devx: &Devx) {
             let command = mailbox(run);
             // SAFETY: as in `create`.
             let reply = unsafe { devx.command(&command, usize::from(tape.byte())) };
-            if let Some(reply) = run.told(reply) {
+            if let Some(reply) = run.examine(reply) {
                 let _ = (reply.status(), reply.syndrome(), reply.opcode());
             }
         }
-        1 => drop(run.told(devx.capabilities(tape.half()))),
+        1 => drop(run.examine(devx.capabilities(tape.half()))),
         2 => {
-            let general = run.told(devx.general_caps());
+            let general = run.examine(devx.general_caps());
             if let Some(general) = general {
-                run.told(devx.qos_caps(&general));
+                run.examine(devx.qos_caps(&general));
             }
         }
-        3 => drop(run.told(devx.event_queue(tape.word()))),
-        4 => drop(run.told(devx.uar_page(tape.word()))),
+        3 => drop(run.examine(devx.event_queue(tape.word()))),
+        4 => drop(run.examine(devx.uar_page(tape.word()))),
         _ => {
             let limit = RateLimit::kbps(tape.word()).max_burst(tape.word());
-            if let Some(entry) = run.told(devx.pace(&limit, tape.flag())) {
+            if let Some(entry) = run.examine(devx.pace(&limit, tape.flag())) {
                 let _ = entry.index();
                 let _ = entry.free();
             }
@@ -91,11 +91,11 @@ fn use_one(run: &Run, objects: &mut Vec<DevxObject>) {
     let command = mailbox(run);
     let len = usize::from(run.tape.byte());
     match run.tape.byte() % 3 {
-        0 => drop(run.told(objects[at].query(&command, len))),
+        0 => drop(run.examine(objects[at].query(&command, len))),
         1 => {
             // SAFETY: as in `create`.
             let reply = unsafe { objects[at].modify(&command, len) };
-            run.told(reply);
+            run.examine(reply);
         }
         _ => {
             if let Err(refused) = objects.swap_remove(at).destroy() {
@@ -110,9 +110,9 @@ fn others(run: &Run, devx: &Devx) {
     let tape = &run.tape;
     match tape.byte() % 3 {
         0 => {
-            if let Some(uar) = run.told(devx.uar(tape.flag())) {
+            if let Some(uar) = run.examine(devx.uar(tape.flag())) {
                 let (offset, len) = (usize::from(tape.half()), usize::from(tape.byte()));
-                if let Some(register) = run.told(uar.register(offset, len))
+                if let Some(register) = run.examine(uar.register(offset, len))
                     && len >= 8
                 {
                     register.store(tape.long());
@@ -122,12 +122,12 @@ fn others(run: &Run, devx: &Devx) {
         1 => {
             let Ok(pages) = Pages::new(4096) else { return };
             let pages = std::sync::Arc::new(pages);
-            if let Some(umem) = run.told(devx.register_pages(&pages, AccessFlags::LOCAL_WRITE)) {
+            if let Some(umem) = run.examine(devx.register_pages(&pages, AccessFlags::LOCAL_WRITE)) {
                 let _ = umem.deregister();
             }
         }
         _ => {
-            let Some(scheduler) = run.told(Scheduler::new(devx.clone())) else {
+            let Some(scheduler) = run.examine(Scheduler::new(devx.clone())) else {
                 return;
             };
             let mut applied = uverbs_mlx5::sched::Applied::new(scheduler);

@@ -103,8 +103,8 @@ pub fn devx_event(bytes: &[u8]) {
     let Some(run) = Run::new(bytes) else { return };
     let devx = Devx::new(&run.file);
     let object = object(&run, &devx);
-    let [with_data, bare] = [false, true].map(|omits| run.told(devx.event_channel(omits)));
-    let replies = run.told(devx.query_replies());
+    let [with_data, bare] = [false, true].map(|omits| run.examine(devx.event_channel(omits)));
+    let replies = run.examine(devx.query_replies());
     run.commands(|run, which| match which % 5 {
         0 => read_replies(run, replies.as_ref(), object.as_ref()),
         1 => {
@@ -113,14 +113,17 @@ pub fn devx_event(bytes: &[u8]) {
                 .collect();
             let channel = if run.tape.flag() { &with_data } else { &bare };
             if let Some(channel) = channel {
-                run.told(channel.subscribe(object.as_ref(), &kinds, run.tape.long()));
+                run.examine(channel.subscribe(object.as_ref(), &kinds, run.tape.long()));
             }
         }
-        2 => drop(bare.as_ref().and_then(|channel| run.told(channel.next()))),
+        2 => drop(
+            bare.as_ref()
+                .and_then(|channel| run.examine(channel.next())),
+        ),
         _ => {
             let event = with_data
                 .as_ref()
-                .and_then(|channel| run.told(channel.next()));
+                .and_then(|channel| run.examine(channel.next()));
             let Some(entry) = event.and_then(|event| event.entry) else {
                 return;
             };
@@ -135,16 +138,16 @@ pub fn devx_event(bytes: &[u8]) {
 fn object(run: &Run, devx: &Devx) -> Option<DevxObject> {
     let command = Mailbox::command(opcode::ALLOC_PD, 0, 16);
     let made = crate::devx::create(devx, &command, 16);
-    run.told(made)
+    run.examine(made)
 }
 
 fn read_replies(run: &Run, replies: Option<&QueryReplies>, object: Option<&DevxObject>) {
     let Some(replies) = replies else { return };
     let command = Mailbox::command(opcode::QUERY_QP, 0, 16);
     if let Some(object) = object {
-        run.told(object.query_async(replies, &command, run.tape.half(), run.tape.long()));
+        run.examine(object.query_async(replies, &command, run.tape.half(), run.tape.long()));
     }
-    if let Some(reply) = run.told(replies.next()) {
+    if let Some(reply) = run.examine(replies.next()) {
         let _ = reply.into_result();
     }
 }

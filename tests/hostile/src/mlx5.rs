@@ -111,10 +111,10 @@ impl Adapter {
     }
 
     /// The driver's reply for a context.
-    fn opened(&self, asked: &[u8]) -> mlx5_ib_alloc_ucontext_resp {
+    fn opened(&self, input: &[u8]) -> mlx5_ib_alloc_ucontext_resp {
         mlx5_ib_alloc_ucontext_resp {
             cqe_version: (!self.0.by_device).into(),
-            ..opened(asked)
+            ..opened(input)
         }
     }
 
@@ -151,8 +151,8 @@ impl Adapter {
     }
 
     /// The errno with which a context request is refused.
-    fn refusal(&self, asked: &[u8]) -> Result<(), Errno> {
-        let devx = request(asked).flags & MLX5_IB_ALLOC_UCTX_DEVX != 0;
+    fn refusal(&self, input: &[u8]) -> Result<(), Errno> {
+        let devx = request(input).flags & MLX5_IB_ALLOC_UCTX_DEVX != 0;
         match self.0.refusals[usize::from(!devx)].get() {
             Some(errno) => Err(*errno),
             None => Ok(()),
@@ -330,10 +330,10 @@ impl Adapter {
                 put(uhw.output, &more);
             }
             IB_USER_VERBS_CMD_RESIZE_CQ => {
-                let asked = ib_uverbs_resize_cq::read_from_prefix(request);
+                let input = ib_uverbs_resize_cq::read_from_prefix(request);
                 let ring = mlx5_ib_resize_cq::read_from_prefix(uhw.input);
-                if let (Ok((asked, _)), Ok((ring, _))) = (asked, ring) {
-                    self.note(asked.cq_handle, ring.buf_addr, entries(asked.cqe), true);
+                if let (Ok((input, _)), Ok((ring, _))) = (input, ring) {
+                    self.note(input.cq_handle, ring.buf_addr, entries(input.cqe), true);
                 }
                 put(reply, &77_u32);
             }
@@ -352,7 +352,7 @@ impl Adapter {
     }
 
     fn note_cq(&self, command: &Command<'_>, handle: u32) {
-        let asked = command.attrs.iter().find_map(|attr| match &attr.value {
+        let input = command.attrs.iter().find_map(|attr| match &attr.value {
             Value::In(bytes, _) if attr.id == UVERBS_ATTR_CREATE_CQ_CQE => {
                 u32::read_from_prefix(bytes).ok().map(|(count, _)| count)
             }
@@ -361,48 +361,49 @@ impl Adapter {
             }
             _ => None,
         });
-        let words = mlx5_ib_create_cq::read_from_prefix(command.uhw.input);
-        if let (Some(asked), Ok((words, _))) = (asked, words) {
-            let by_words = u32::from(words.flags) & MLX5_IB_CREATE_CQ_FLAGS_UAR_PAGE_INDEX != 0;
+        let driver_data = mlx5_ib_create_cq::read_from_prefix(command.uhw.input);
+        if let (Some(input), Ok((driver_data, _))) = (input, driver_data) {
+            let by_driver_data =
+                u32::from(driver_data.flags) & MLX5_IB_CREATE_CQ_FLAGS_UAR_PAGE_INDEX != 0;
             let by_attribute = command.uhw.attrs.iter().find_map(|attr| match &attr.value {
                 Value::In(bytes, _) if attr.id == MLX5_IB_ATTR_CREATE_CQ_UAR_INDEX => {
                     u32::read_from_prefix(bytes).ok().map(|(page, _)| page)
                 }
                 _ => None,
             });
-            let page = by_words.then(|| words.uar_page_index.into());
+            let page = by_driver_data.then(|| driver_data.uar_page_index.into());
             let armed = self.0.armed.lock();
             armed
                 .unwrap_or_else(PoisonError::into_inner)
                 .push([page, by_attribute]);
-            self.note(handle, words.buf_addr, entries(asked), true);
-            self.note(handle, words.db_addr, 8, false);
+            self.note(handle, driver_data.buf_addr, entries(input), true);
+            self.note(handle, driver_data.db_addr, 8, false);
         }
     }
 
     fn note_qp(&self, uhw: &Uhw<'_>, handle: u32) {
-        if let Ok((words, _)) = mlx5_ib_create_qp::read_from_prefix(uhw.input) {
-            let len = u64::from(words.sq_wqe_count) * 64
-                + (u64::from(words.rq_wqe_count) << words.rq_wqe_shift);
+        if let Ok((driver_data, _)) = mlx5_ib_create_qp::read_from_prefix(uhw.input) {
+            let len = u64::from(driver_data.sq_wqe_count) * 64
+                + (u64::from(driver_data.rq_wqe_count) << driver_data.rq_wqe_shift);
             let len = usize::try_from(len).unwrap_or(0);
-            self.note(handle, words.buf_addr, len, false);
-            self.note(handle, words.db_addr, 8, false);
+            self.note(handle, driver_data.buf_addr, len, false);
+            self.note(handle, driver_data.db_addr, 8, false);
         }
     }
 }
 
 /// The request for a context, which may have fewer bytes.
-fn request(asked: &[u8]) -> mlx5_ib_alloc_ucontext_req_v2 {
+fn request(input: &[u8]) -> mlx5_ib_alloc_ucontext_req_v2 {
     let mut request = mlx5_ib_alloc_ucontext_req_v2::default();
     let bytes = request.as_mut_bytes();
-    let length = asked.len().min(bytes.len());
-    bytes[..length].copy_from_slice(&asked[..length]);
+    let length = input.len().min(bytes.len());
+    bytes[..length].copy_from_slice(&input[..length]);
     request
 }
 
 /// The driver's reply for a context, given the request.
-fn opened(asked: &[u8]) -> mlx5_ib_alloc_ucontext_resp {
-    let fixed = request(asked).lib_caps & MLX5_LIB_CAP_DYN_UAR == 0;
+fn opened(input: &[u8]) -> mlx5_ib_alloc_ucontext_resp {
+    let fixed = request(input).lib_caps & MLX5_LIB_CAP_DYN_UAR == 0;
     mlx5_ib_alloc_ucontext_resp {
         tot_bfregs: if fixed { DOORBELLS } else { 0 },
         bf_reg_size: 512,

@@ -106,21 +106,21 @@ impl World {
             .write(ring, position * ENTRY + 56, tail.to_be());
     }
 
-    fn told(&mut self) -> Vec<u64> {
-        told(&mut self.srq)
+    fn taken(&mut self) -> Vec<u64> {
+        taken(&mut self.srq)
     }
 }
 
-fn told(srq: &mut SharedReceiveQueue) -> Vec<u64> {
-    let mut told = Vec::new();
-    srq.take_unreported(&mut |wr_id| told.push(wr_id));
-    told
+fn taken(srq: &mut SharedReceiveQueue) -> Vec<u64> {
+    let mut taken = Vec::new();
+    srq.take_unreported(&mut |wr_id| taken.push(wr_id));
+    taken
 }
 
 /// Requests that a destroyed or reset queue pair had used up are reported when their entry is
 /// skipped.
 #[test]
-fn what_an_ended_life_used_up_is_told_of() {
+fn what_an_ended_incarnation_used_up_is_reported() {
     for (by_device, reset) in [(false, false), (false, true), (true, false), (true, true)] {
         let adapter = if by_device {
             Adapter::by_device()
@@ -145,10 +145,10 @@ fn what_an_ended_life_used_up_is_told_of() {
             drop(qp);
             None
         };
-        assert!(told(&mut srq).is_empty(), "it was not passed over yet");
+        assert!(taken(&mut srq).is_empty(), "it was not passed over yet");
         assert_eq!(cq.poll(), Ok(None));
-        assert_eq!(told(&mut srq), [11]);
-        assert!(told(&mut srq).is_empty(), "once");
+        assert_eq!(taken(&mut srq), [11]);
+        assert!(taken(&mut srq).is_empty(), "once");
         for wr_id in [20, 21] {
             put(&mut srq, wr_id);
         }
@@ -159,7 +159,7 @@ fn what_an_ended_life_used_up_is_told_of() {
 /// Entries that are never skipped are reported when the completion queue is gone, whichever handle
 /// is dropped first.
 #[test]
-fn what_is_left_in_a_completion_queue_is_told_of() {
+fn what_is_left_in_a_completion_queue_is_reported() {
     for cq_first in [false, true] {
         for by_device in [false, true] {
             let adapter = if by_device {
@@ -171,7 +171,7 @@ fn what_is_left_in_a_completion_queue_is_told_of() {
             world.message(0, 0);
             world.message(1, 1);
             assert_eq!(world.cq.poll().unwrap().unwrap().wr_id, 10);
-            assert!(world.told().is_empty());
+            assert!(world.taken().is_empty());
             // The kernel's completion queue lives until the queue pair is gone; messages may still
             // arrive.
             world.message(2, 2);
@@ -180,14 +180,14 @@ fn what_is_left_in_a_completion_queue_is_told_of() {
             } = world;
             if cq_first {
                 drop(cq);
-                assert!(told(&mut srq).is_empty());
+                assert!(taken(&mut srq).is_empty());
                 drop(qp);
             } else {
                 drop(qp);
-                assert!(told(&mut srq).is_empty());
+                assert!(taken(&mut srq).is_empty());
                 drop(cq);
             }
-            assert_eq!(told(&mut srq), [11, 12]);
+            assert_eq!(taken(&mut srq), [11, 12]);
             for wr_id in [20, 21, 22] {
                 put(&mut srq, wr_id);
             }

@@ -231,7 +231,7 @@ fn numbers_of_queues_have_24_bits() {
 
 /// What the kernel carried out is recorded, even if its answer is unusable.
 #[test]
-fn a_target_whose_number_is_not_told_is_there() {
+fn a_target_whose_number_is_not_reported_is_there() {
     let bench = Bench::new();
     let (pd, cq, _) = queues(&bench.context, false).unwrap();
     let srq = pd.create_srq(4, 1).unwrap();

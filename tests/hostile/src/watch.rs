@@ -254,7 +254,7 @@ impl Watched {
         const EX_MODIFY_QP: u32 = IB_USER_VERBS_CMD_FLAG_EXTENDED | IB_USER_VERBS_EX_CMD_MODIFY_QP;
         match number {
             IB_USER_VERBS_CMD_REG_MR => {
-                let Ok((asked, _)) = ib_uverbs_reg_mr::read_from_prefix(request) else {
+                let Ok((core, _)) = ib_uverbs_reg_mr::read_from_prefix(request) else {
                     return;
                 };
                 let mut handle = [0; 4];
@@ -262,30 +262,30 @@ impl Watched {
                     *byte = cell.get();
                 }
                 let handle = u32::from_ne_bytes(handle);
-                self.lend(UVERBS_OBJECT_MR, handle, asked.start, asked.length);
+                self.lend(UVERBS_OBJECT_MR, handle, core.start, core.length);
             }
             IB_USER_VERBS_CMD_REREG_MR => {
-                if let Ok((asked, _)) = ib_uverbs_rereg_mr::read_from_prefix(request)
-                    && asked.flags & TRANSLATION != 0
+                if let Ok((core, _)) = ib_uverbs_rereg_mr::read_from_prefix(request)
+                    && core.flags & TRANSLATION != 0
                 {
-                    self.give_back(UVERBS_OBJECT_MR, asked.mr_handle);
-                    self.lend(UVERBS_OBJECT_MR, asked.mr_handle, asked.start, asked.length);
+                    self.give_back(UVERBS_OBJECT_MR, core.mr_handle);
+                    self.lend(UVERBS_OBJECT_MR, core.mr_handle, core.start, core.length);
                 }
             }
             IB_USER_VERBS_CMD_RESIZE_CQ => {
-                if let Ok((asked, _)) = ib_uverbs_resize_cq::read_from_prefix(request)
+                if let Ok((core, _)) = ib_uverbs_resize_cq::read_from_prefix(request)
                     && let Some(words) = self.words::<mlx5_ib_resize_cq>(uhw.input)
                 {
-                    let len = (u64::from(asked.cqe) + 1) * u64::from(words.cqe_size);
-                    self.leave_ring(asked.cq_handle);
-                    self.lend(UVERBS_OBJECT_CQ, asked.cq_handle, words.buf_addr, len);
+                    let len = (u64::from(core.cqe) + 1) * u64::from(words.cqe_size);
+                    self.leave_ring(core.cq_handle);
+                    self.lend(UVERBS_OBJECT_CQ, core.cq_handle, words.buf_addr, len);
                 }
             }
             IB_USER_VERBS_CMD_MODIFY_QP | EX_MODIFY_QP => {
-                if let Ok((asked, _)) = ib_uverbs_modify_qp::read_from_prefix(request)
-                    && asked.attr_mask & STATE != 0
+                if let Ok((core, _)) = ib_uverbs_modify_qp::read_from_prefix(request)
+                    && core.attr_mask & STATE != 0
                 {
-                    self.moved(asked.qp_handle, asked.qp_state);
+                    self.moved(core.qp_handle, core.qp_state);
                 }
             }
             _ => {}

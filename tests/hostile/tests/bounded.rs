@@ -213,7 +213,7 @@ fn no_number_of_doorbells_is_believed_that_cannot_be() {
 
 /// Its descriptor is always readable, and never has anything to read.
 #[test]
-fn a_file_that_only_looks_readable_holds_nobody_up() {
+fn a_file_that_only_looks_readable_blocks_no_reader() {
     let mut life = Life::new(Device::Mlx5, |kernel| OpenOptions::new().kernel(kernel));
     life.open().unwrap();
     let context = life.context.unwrap();

@@ -10,7 +10,7 @@ use hostile_tests::{mlx5_kernel, open_mlx5};
 use uverbs::link::Mtu;
 use uverbs::mlx5::pacing::RateLimit;
 use uverbs::mlx5::steering::{
-    HeaderChange, HeaderField, MatchWords, MatcherInit, Reformat, TableKind,
+    HeaderChange, HeaderField, MatchParameters, MatcherInit, Reformat, TableKind,
 };
 use uverbs::mlx5::{Adapter, VarKind};
 use uverbs::{Context, ErrorKind, OpenOptions, QpType, Result, owned};
@@ -33,7 +33,7 @@ struct Old {
     newest: Arc<dyn Kernel>,
     age: Profile,
     /// The driver's context requests: with firmware commands or without.
-    asked: Mutex<Vec<bool>>,
+    requests: Mutex<Vec<bool>>,
 }
 
 impl Old {
@@ -41,7 +41,7 @@ impl Old {
         Arc::new(Self {
             newest: mlx5_kernel(),
             age,
-            asked: Mutex::default(),
+            requests: Mutex::default(),
         })
     }
 
@@ -50,7 +50,7 @@ impl Old {
         let (mut request, rest) =
             mlx5_ib_alloc_ucontext_req_v2::read_from_prefix(input).map_err(|_| Errno::INVAL)?;
         let devx = request.flags & MLX5_IB_ALLOC_UCTX_DEVX != 0;
-        self.asked.lock().unwrap().push(devx);
+        self.requests.lock().unwrap().push(devx);
         if devx && self.age.version() < (4, 19) {
             return Err(Errno::INVAL);
         }
@@ -153,7 +153,7 @@ const METHODS: [Method; 12] = [
         device.devx()?.pace(&RateLimit::kbps(1), false).map(drop)
     }),
     ("FLOW_MATCHER", |device| {
-        let mask = MatchWords::new();
+        let mask = MatchParameters::new();
         device
             .create_flow_matcher(&MatcherInit::new(&mask))
             .map(drop)
@@ -182,8 +182,8 @@ fn queue_pairs_work_on_a_driver_without_methods() {
         let kernel = Old::of(age);
         let context = open(&kernel);
         let devx = age.version() >= (4, 19);
-        let asked = kernel.asked.lock().unwrap().clone();
-        assert_eq!(asked.contains(&false), !devx, "{age:?} {asked:?}");
+        let requests = kernel.requests.lock().unwrap().clone();
+        assert_eq!(requests.contains(&false), !devx, "{age:?} {requests:?}");
         assert_eq!(context.mlx5().unwrap().devx().is_ok(), devx, "{age:?}");
         let mut pairs = Vec::new();
         for _ in 0..20 {
@@ -224,6 +224,6 @@ fn methods_that_a_driver_lacks_are_unsupported() {
     let context = open(&newest);
     let device = context.mlx5().unwrap();
     device
-        .create_flow_matcher(&MatcherInit::new(&MatchWords::new()))
+        .create_flow_matcher(&MatcherInit::new(&MatchParameters::new()))
         .unwrap();
 }

@@ -44,11 +44,11 @@ fn stopped(device: Device, stop: Stop, at: u64) -> (usize, usize, u64) {
 fn quiet() {
     static ONCE: std::sync::Once = std::sync::Once::new();
     ONCE.call_once(|| {
-        let told = std::panic::take_hook();
+        let former = std::panic::take_hook();
         std::panic::set_hook(Box::new(move |info| {
             let on_purpose = info.payload().downcast_ref::<OnPurpose>().is_some();
             if !on_purpose {
-                told(info);
+                former(info);
             }
         }));
     });
@@ -210,7 +210,7 @@ fn a_reset_of_which_only_half_is_done_is_done_again_whole() {
 }
 
 #[test]
-fn a_completion_queue_of_which_nobody_knows_where_it_is_is_not_polled() {
+fn a_completion_queue_in_an_unknown_state_is_not_polled() {
     for device in Device::here() {
         let (mut life, bomb) = ready(device);
         let cq = life.cq.as_mut().unwrap();
@@ -227,7 +227,7 @@ fn a_completion_queue_of_which_nobody_knows_where_it_is_is_not_polled() {
 }
 
 #[test]
-fn a_shared_queue_of_which_nobody_knows_where_it_is_takes_nothing() {
+fn a_shared_queue_in_an_unknown_state_takes_nothing() {
     let (mut life, bomb) = ready(Device::Rxe);
     let [buffer] = life.pds[0].buffers::<1>(8).unwrap();
     let srq = life.srq.as_mut().unwrap();

@@ -127,7 +127,7 @@ fn every_crate_is_under_the_lint_table() {
 }
 
 #[test]
-fn the_facade_speaks_no_kernel_words() {
+fn the_facade_has_no_kernel_names() {
     for source in sources(&["src"]) {
         for (number, line) in source.code() {
             for word in ["uverbs_uapi", "uverbs_core::cmd", "cmd::"] {
@@ -141,15 +141,15 @@ fn the_facade_speaks_no_kernel_words() {
 /// are measured, have none.
 #[test]
 fn queues_are_watched_in_the_tool_alone() {
-    let mut asking = Vec::new();
+    let mut enabling = Vec::new();
     for package in Crates::read().ours() {
         let manifest = fs::read_to_string(&package.manifest).expect("a manifest");
         let (built, _) = manifest
             .split_once("[dev-dependencies]")
             .unwrap_or((&manifest, ""));
         if built.contains("\"rings\"") {
-            asking.push(package.name.clone());
+            enabling.push(package.name.clone());
         }
     }
-    assert_eq!(asking, ["uverbs-cli"]);
+    assert_eq!(enabling, ["uverbs-cli"]);
 }

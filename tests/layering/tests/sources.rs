@@ -170,13 +170,13 @@ fn every_exception_is_still_needed() {
     }
 }
 
-/// A command's flags go through `asked`, which refuses unnamed bits; `bits` would let them pass.
+/// A command's flags go through `checked`, which refuses unnamed bits; `bits` would let them pass.
 #[test]
-fn encoders_ask_for_named_bits() {
+fn encoders_request_only_named_bits() {
     // Flags that it creates itself.
     let own = ("providers/core/src/cmd/xrcd.rs", "oflags.bits()");
     let encoders = sources(&["providers/core/src/cmd"]);
-    let mut asked = 0;
+    let mut checked = 0;
     for source in &encoders {
         if source.path.contains("/tests") {
             continue;
@@ -185,10 +185,10 @@ fn encoders_ask_for_named_bits() {
             let is_own = source.path == own.0 && line.contains(own.1);
             let passes = line.contains(".bits()") && !is_own;
             assert!(!passes, "{}:{number}: {line}", source.path);
-            asked += usize::from(line.contains(".checked("));
+            checked += usize::from(line.contains(".checked("));
         }
     }
-    assert!(asked > 20, "only {asked} values are asked for");
+    assert!(checked > 20, "only {checked} values are checked");
 }
 
 #[test]

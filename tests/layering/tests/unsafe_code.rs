@@ -104,7 +104,7 @@ fn no_island_has_others_below_it() {
 }
 
 #[test]
-fn the_kernels_words_have_none() {
+fn kernel_numbers_have_no_literals() {
     let lib = fs::read_to_string(root().join("uapi/src/lib.rs")).expect("uapi/src/lib.rs");
     assert!(
         lib.contains("#![forbid(unsafe_code)]"),

@@ -64,8 +64,8 @@ impl Model {
     }
 
     /// Sends a command that must be answered with `ok`.
-    pub fn make(&mut self, wish: &str) {
-        assert_eq!(self.ask(wish), "ok", "{wish}");
+    pub fn make(&mut self, command: &str) {
+        assert_eq!(self.ask(command), "ok", "{command}");
     }
 
     fn wait(&self) {

@@ -47,11 +47,11 @@ pub fn masked_atomic(
     wr_id: u64,
     remote: Remote,
     operation: MaskedAtomic,
-    piece: &Sge,
+    sge: &Sge,
 ) -> Result<(), PostError> {
     let mut batch = qp.send_batch();
     // SAFETY: see the module.
-    unsafe { batch.push_masked_atomic(wr_id, SendFlags::SIGNALED, remote, operation, piece) }?;
+    unsafe { batch.push_masked_atomic(wr_id, SendFlags::SIGNALED, remote, operation, sge) }?;
     batch.submit()
 }
 

@@ -40,7 +40,7 @@ fn agree(driver: &str, kinds: &[&str], least: usize) {
     // Each difference once, with the first call in which it occurs.
     let mut places: BTreeMap<String, Vec<String>> = BTreeMap::new();
     for difference in found {
-        let place = places.entry(difference.in_words()).or_default();
+        let place = places.entry(difference.describe()).or_default();
         place.push(difference.object);
     }
     let mut wrong: Vec<String> = places
@@ -58,12 +58,12 @@ fn agree(driver: &str, kinds: &[&str], least: usize) {
 }
 
 #[test]
-fn what_the_test_suite_asks_of_rxe_is_asked() {
+fn requests_of_the_test_suite_to_rxe_are_made() {
     agree("rxe", &["rxe"], 30);
 }
 
 #[test]
-fn what_the_test_suite_asks_of_connectx_is_asked() {
+fn requests_of_the_test_suite_to_connectx_are_made() {
     agree("mlx5", &["ib", "roce"], 80);
 }
 

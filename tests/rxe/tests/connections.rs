@@ -177,8 +177,8 @@ fn rxe_cm_refuses_with_reasons() {
     assert_eq!(outcome(), consumer);
     let active = resolve(&client, PortSpace::Tcp, port);
     cm::connect(&client, active, &params(&[]), Ece::default()).unwrap();
-    let nobody = EventStatus::Rejected(RejectReason::InvalidServiceId);
-    assert_eq!(outcome(), nobody);
+    let refused = EventStatus::Rejected(RejectReason::InvalidServiceId);
+    assert_eq!(outcome(), refused);
     let again = cm::connect(&client, active, &params(&[]), Ece::default()).unwrap_err();
     assert_eq!(again.errno(), Some(Errno::INVAL));
 }
@@ -241,8 +241,8 @@ fn rxe_cm_moves_ids_and_says_what_is_wrong() {
     cm::bind(&other, bound, at(0)).unwrap();
     let service = cm::resolve_service(&other, bound, Some(1), None).unwrap_err();
     assert!(service.is_unsupported(), "{service}");
-    let nobody = cm::listen(&server, 0x00ff_ffff, 1).unwrap_err();
-    assert_eq!(nobody.errno(), Some(Errno::NOENT));
+    let refused = cm::listen(&server, 0x00ff_ffff, 1).unwrap_err();
+    assert_eq!(refused.errno(), Some(Errno::NOENT));
     let idle = cm::create_id(&server, 1, PortSpace::Tcp, QpType::Rc).unwrap();
     let early = cm::disconnect(&server, idle).unwrap_err();
     assert_eq!(early.errno(), Some(Errno::INVAL));

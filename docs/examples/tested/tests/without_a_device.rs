@@ -44,7 +44,7 @@ fn votes_of_all_voters_count() {
 }
 
 #[test]
-fn nobody_votes_for_who_is_no_candidate() {
+fn no_one_votes_for_a_non_candidate() {
     let kernel = kernel();
     let tally = Tally::new(&open(&kernel), 2).unwrap();
     let (mut voter, _end) = voter(&open(&kernel), &tally);
@@ -64,7 +64,7 @@ fn a_vote_after_the_tally_is_gone_is_an_error() {
 }
 
 #[test]
-fn a_limit_of_locked_memory_is_told() {
+fn a_limit_of_locked_memory_is_reported() {
     let kernel = kernel();
     kernel.refuse(Op::RegisterMemory, Errno::NOMEM).unwrap();
     let error = Tally::new(&open(&kernel), 1).unwrap_err();

@@ -194,10 +194,10 @@ pub fn write_event(
 }
 
 /// Explains a failure of a command that older kernels do not know: they answer EINVAL, whereas
-/// those that know it look for the id first. `of_nobody` issues it for an id that does not exist.
-pub(super) fn newer(error: Error, id: u32, of_nobody: impl FnOnce() -> Result<()>) -> Error {
+/// those that know it look for the id first. `of_no_id` issues it for an id that does not exist.
+pub(super) fn newer(error: Error, id: u32, of_no_id: impl FnOnce() -> Result<()>) -> Error {
     let unknown = error.errno() == Some(Errno::INVAL)
-        && of_nobody().is_err_and(|error| error.errno() == Some(Errno::INVAL));
+        && of_no_id().is_err_and(|error| error.errno() == Some(Errno::INVAL));
     if unknown {
         return error
             .with_kind(ErrorKind::Unsupported)

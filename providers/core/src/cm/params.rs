@@ -29,7 +29,7 @@ pub struct ConnectionParams {
     pub flow_control: bool,
     /// How often to retry when no acknowledgement arrives, at most 7.
     pub retry_count: u8,
-    /// How often to retry when the peer has no receive posted: at most 7, which is for ever.
+    /// How often to retry when the peer has no receive posted: at most 7, which is forever.
     pub rnr_retry_count: u8,
 }
 

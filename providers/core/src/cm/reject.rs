@@ -23,7 +23,7 @@ open_enum! {
         /// The communication instance is not valid.
         InvalidCommInstance = 7, "IB_CM_REJ_INVALID_COMM_INSTANCE", "invalid communication instance";
         /// Nobody listens at this address and port.
-        InvalidServiceId = 8, "IB_CM_REJ_INVALID_SERVICE_ID", "nobody listens";
+        InvalidServiceId = 8, "IB_CM_REJ_INVALID_SERVICE_ID", "no listener";
         /// The transport is not that of the service.
         InvalidTransportType = 9, "IB_CM_REJ_INVALID_TRANSPORT_TYPE", "invalid transport type";
         /// A connection between these two queue pair numbers exists, or existed a moment ago.

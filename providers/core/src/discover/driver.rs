@@ -106,7 +106,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn pci_numbers_tell_mlx5() {
+    fn mlx5_is_known_by_its_pci_ids() {
         let modalias =
             |device: &str| format!("pci:v000015B3d0000{device}sv000015B3sd00000001bc02sc00i00");
         for device in ["1013", "101F", "A2DC", "a2df"] {
@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn names_tell_drivers() {
+    fn drivers_are_known_by_name() {
         for (name, driver) in [
             ("rxe0", DriverId::Rxe),
             ("rxe_12", DriverId::Rxe),

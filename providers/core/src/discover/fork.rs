@@ -33,7 +33,7 @@ pub fn copy_on_fork() -> Result<bool> {
     match COPIES.load(Ordering::Relaxed) {
         0 => {
             let copies = Client::connect()
-                .and_then(|mut client| ask(&mut client))
+                .and_then(|mut client| query(&mut client))
                 .or_else(|error| {
                     if is_unavailable(&error) {
                         Ok(false)
@@ -57,7 +57,7 @@ pub(super) fn is_unavailable(error: &Error) -> bool {
     ) || error.errno() == Some(Errno::AFNOSUPPORT)
 }
 
-fn ask<T: NetlinkTransport>(client: &mut Client<T>) -> Result<bool> {
+fn query<T: NetlinkTransport>(client: &mut Client<T>) -> Result<bool> {
     match client.system() {
         Ok(system) => Ok(system.copy_on_fork),
         // Before Linux 5.2.
@@ -69,7 +69,7 @@ fn ask<T: NetlinkTransport>(client: &mut Client<T>) -> Result<bool> {
 /// Queries the kernel over a client that is open anyway.
 pub(super) fn learn<T: NetlinkTransport>(client: &mut Client<T>) {
     if COPIES.load(Ordering::Relaxed) == 0
-        && let Ok(copies) = ask(client)
+        && let Ok(copies) = query(client)
     {
         remember(copies);
     }

@@ -135,7 +135,7 @@ mod tests {
     use std::collections::HashSet;
 
     #[test]
-    fn each_refusal_says_what_was_asked_and_what_is_possible() {
+    fn each_refusal_names_the_request_and_the_limit() {
         let (requested, max) = (40, 30);
         let words = [
             PostError::QueueFull,

@@ -249,7 +249,7 @@ mod tests {
     ];
 
     #[test]
-    fn every_kind_has_words_and_a_kind_of_std() {
+    fn every_kind_has_a_text_and_a_kind_of_std() {
         for (kind, errno, io) in KINDS {
             assert_eq!(kind.io_kind(), io, "{kind}");
             if let Some(errno) = errno {

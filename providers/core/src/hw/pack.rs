@@ -89,7 +89,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn pieces_of_any_length_follow_each_other() {
+    fn ranges_of_any_length_follow_each_other() {
         let bytes: Vec<u8> = (1..=60).collect();
         for (first, second) in (0..20).flat_map(|first| (0..20).map(move |second| (first, second)))
         {

@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn halves_of_words_are_stored_alone() {
+    fn halves_of_words_are_stored_separately() {
         let pages = Pages::new(20).unwrap();
         assert!(pages.copy_from(0, &[0xff; 20]));
         assert!(pages.store_u32(4, 0x0102_0304));

@@ -321,7 +321,7 @@ mod tests {
     }
 
     #[test]
-    fn values_of_any_length_and_pieces_land_where_they_belong() {
+    fn values_of_any_length_and_ranges_land_where_they_belong() {
         let layout = RingLayout {
             slot_size: 256,
             ..LAYOUT
@@ -353,7 +353,7 @@ mod tests {
 
     #[cfg(feature = "rings")]
     #[test]
-    fn the_bytes_of_a_slot_are_its_words() {
+    fn the_bytes_of_a_slot_are_those_of_its_words() {
         let ring = SharedRing::new(memory(), LAYOUT).unwrap();
         let words: [u64; 8] = std::array::from_fn(|at| at as u64 + 1);
         assert!(ring.put(7, 0, &words));

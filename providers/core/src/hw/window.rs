@@ -120,7 +120,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn words_are_copied_wherever_they_are_aligned() {
+    fn words_are_copied_at_any_alignment() {
         let window = Window::new(Mapping::anonymous(4096).unwrap(), 64, 1024).unwrap();
         let bytes: Vec<u8> = (1..=28).collect();
         for at in [0, 4, 1024 - 28] {

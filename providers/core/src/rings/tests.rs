@@ -27,10 +27,10 @@ fn watched(observer: Arc<dyn Observer>) -> (Arc<Watch>, Watched) {
 fn written(lines: Lines<Vec<u8>>) -> String {
     let lines = Arc::new(lines);
     let (watch, queue) = watched(Arc::clone(&lines) as Arc<dyn Observer>);
-    queue.tell(3, vec![0xff], |_| fields());
+    queue.report(3, vec![0xff], |_| fields());
     let other = watch.queue(QueueKind::Completion, 7);
-    other.tell(0, vec![0, 1], |_| Fields::of(None));
-    assert_eq!(watch.untold(), 0);
+    other.report(0, vec![0, 1], |_| Fields::of(None));
+    assert_eq!(watch.unobserved(), 0);
     drop((watch, queue, other));
     String::from_utf8(Arc::into_inner(lines).unwrap().into_inner()).unwrap()
 }
@@ -48,7 +48,7 @@ fn a_line_has_names_and_no_keys() {
 }
 
 #[test]
-fn keys_are_shown_to_who_asks() {
+fn keys_are_shown_on_request() {
     let text = written(Lines::new(Vec::new()).with_keys());
     assert!(text.contains(" rkey=0x1234 "), "{text}");
     assert!(text.contains(" rest=0102\n"), "{text}");
@@ -76,7 +76,7 @@ fn json_has_the_same_and_the_bytes_with_the_keys_alone() {
 }
 
 #[test]
-fn an_observer_that_panics_is_told_nothing_more() {
+fn an_observer_that_panics_is_not_called_again() {
     #[derive(Debug, Default)]
     struct Panics(AtomicU32);
     impl Observer for Panics {
@@ -88,17 +88,17 @@ fn an_observer_that_panics_is_told_nothing_more() {
     let panics = Arc::new(Panics::default());
     let (watch, queue) = watched(Arc::clone(&panics) as Arc<dyn Observer>);
     for _ in 0..3 {
-        queue.tell(0, Vec::new(), |_| fields());
+        queue.report(0, Vec::new(), |_| fields());
     }
     assert_eq!(panics.0.load(Ordering::Relaxed), 1);
-    assert_eq!(watch.untold(), 3);
+    assert_eq!(watch.unobserved(), 3);
 }
 
 #[test]
-fn a_collector_has_what_was_told() {
+fn a_collector_has_what_was_reported() {
     let collector = Arc::new(Collector::new());
     let (_, queue) = watched(Arc::clone(&collector) as Arc<dyn Observer>);
-    queue.tell(5, vec![9], |bytes| {
+    queue.report(5, vec![9], |bytes| {
         let mut fields = Fields::of(None);
         fields.rest(bytes);
         fields

@@ -13,7 +13,7 @@ use crate::sys::recorder::Lines;
 /// Receives entries. It is called on the thread that posts or polls, before the device may process
 /// a request, and before a completion is returned: an observer must not use the watched context.
 ///
-/// An observer that panics is not called again; see [`Watch::untold`].
+/// An observer that panics is not called again; see [`Watch::unobserved`].
 pub trait Observer: fmt::Debug + Send + Sync {
     /// Receives one entry.
     fn entry(&self, entry: &Entry);
@@ -23,7 +23,7 @@ pub trait Observer: fmt::Debug + Send + Sync {
 #[derive(Debug)]
 pub struct Watch {
     observer: Arc<dyn Observer>,
-    untold: AtomicU64,
+    unobserved: AtomicU64,
 }
 
 /// A watched queue.
@@ -39,14 +39,14 @@ impl Watch {
     pub fn new(observer: Arc<dyn Observer>) -> Self {
         Self {
             observer,
-            untold: AtomicU64::new(0),
+            unobserved: AtomicU64::new(0),
         }
     }
 
     /// Number of entries that the observer did not process, or not completely, because it panicked.
     /// 0 if it never did.
-    pub fn untold(&self) -> u64 {
-        self.untold.load(Ordering::Relaxed)
+    pub fn unobserved(&self) -> u64 {
+        self.unobserved.load(Ordering::Relaxed)
     }
 
     /// A queue whose entries are reported.
@@ -65,8 +65,8 @@ impl Watched {
     /// The queue is unaffected by what the observer does, even by a panic.
     #[cold]
     #[inline(never)]
-    pub fn tell(&self, index: u32, bytes: Vec<u8>, decode: impl FnOnce(&[u8]) -> Fields) {
-        let told = self.watch.untold() == 0
+    pub fn report(&self, index: u32, bytes: Vec<u8>, decode: impl FnOnce(&[u8]) -> Fields) {
+        let reported = self.watch.unobserved() == 0
             && catch_panic(|| {
                 let Fields { kind, list } = decode(&bytes);
                 self.watch.observer.entry(&Entry {
@@ -79,8 +79,8 @@ impl Watched {
                 });
             })
             .is_some();
-        if !told {
-            self.watch.untold.fetch_add(1, Ordering::Relaxed);
+        if !reported {
+            self.watch.unobserved.fetch_add(1, Ordering::Relaxed);
         }
     }
 }

@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_asked_of_what_is_called_a_device_by_its_user() {
+    fn a_user_defined_device_gets_no_queries() {
         let file = File::open("/dev/null").unwrap();
         let error = crate::sys::Linux
             .check_device(file.as_fd(), Some(FIXED), Some(DriverId::Rxe))

@@ -91,7 +91,7 @@ impl ForkToken {
     }
 
     /// A token of no process: handles with it refuse every operation, as in a child.
-    pub const fn of_nobody() -> Self {
+    pub const fn of_no_process() -> Self {
         Self {
             identity: u64::MAX,
             word: &NO_WORD,
@@ -127,6 +127,6 @@ mod tests {
         let token = ForkToken::current();
         assert!(token.is_current());
         assert_eq!(ForkToken::current(), token);
-        assert!(!ForkToken::of_nobody().is_current());
+        assert!(!ForkToken::of_no_process().is_current());
     }
 }

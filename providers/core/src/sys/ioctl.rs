@@ -394,7 +394,7 @@ mod tests {
     }
 
     #[test]
-    fn a_descriptor_that_nobody_wrote_is_none() -> Result<(), Errno> {
+    fn a_descriptor_that_was_not_written_is_none() -> Result<(), Errno> {
         let slot = Cell::new(None);
         let requested = Attr::new_fd(7, &slot);
         let word = encode(&requested, &mut patch_buffer())?;

@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_place_nothing_is_asked() {
+    fn without_room_nothing_is_received() {
         let fd = io::stdin();
         let mut buffer = [0; 16];
         assert_eq!(

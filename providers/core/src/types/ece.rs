@@ -53,7 +53,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_peer_reads_what_was_told() {
+    fn a_peer_reads_what_was_sent() {
         let ece = Ece {
             vendor_id: Ece::MELLANOX,
             options: 0x1000_0007,

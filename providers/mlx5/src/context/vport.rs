@@ -109,14 +109,14 @@ mod tests {
     use crate::tests::scripted::Scripted;
 
     #[test]
-    fn a_port_is_asked_for() {
+    fn a_port_is_required() {
         let (kernel, file) = Scripted::new();
-        let words = mlx5_ib_uapi_query_port {
+        let driver_data = mlx5_ib_uapi_query_port {
             flags: 1,
             vport: 0xffff,
             ..mlx5_ib_uapi_query_port::default()
         };
-        kernel.answer(0x1001, zerocopy::IntoBytes::as_bytes(&words));
+        kernel.answer(0x1001, zerocopy::IntoBytes::as_bytes(&driver_data));
         let port = SwitchPort::query(&file, 2).unwrap();
         assert_eq!(port.vport, Some(0xffff));
         kernel.refuse("0/+0", Errno::OPNOTSUPP);

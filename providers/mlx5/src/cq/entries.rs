@@ -66,14 +66,14 @@ impl Entries {
         clippy::cast_possible_truncation,
         reason = "flags of a word of 16 bits, and a format of 8"
     )]
-    pub(crate) fn tell(self, words: &mut mlx5_ib_create_cq) {
-        words.cqe_size = self.bytes();
+    pub(crate) fn encode(self, driver_data: &mut mlx5_ib_create_cq) {
+        driver_data.cqe_size = self.bytes();
         if self.size == EntrySize::Padded {
-            words.flags |= MLX5_IB_CREATE_CQ_FLAGS_CQE_128B_PAD as u16;
+            driver_data.flags |= MLX5_IB_CREATE_CQ_FLAGS_CQE_128B_PAD as u16;
         }
         if let Some(results) = self.compressed {
-            words.cqe_comp_en = 1;
-            words.cqe_comp_res_format = results.format() as u8;
+            driver_data.cqe_comp_en = 1;
+            driver_data.cqe_comp_res_format = results.format() as u8;
         }
     }
 }
@@ -111,13 +111,16 @@ mod tests {
         assert!(hash.check(&caps).is_ok() && refused(long, &caps));
         (caps.long_compressed, caps.padded_entries) = (true, true);
         assert!(long.check(&caps).is_ok() && padded.check(&caps).is_ok());
-        let mut words = mlx5_ib_create_cq::default();
+        let mut driver_data = mlx5_ib_create_cq::default();
         Entries {
             size: EntrySize::Padded,
             ..hash
         }
-        .tell(&mut words);
-        assert_eq!((words.cqe_size, words.flags), (128, 1));
-        assert_eq!((words.cqe_comp_en, words.cqe_comp_res_format), (1, 1));
+        .encode(&mut driver_data);
+        assert_eq!((driver_data.cqe_size, driver_data.flags), (128, 1));
+        assert_eq!(
+            (driver_data.cqe_comp_en, driver_data.cqe_comp_res_format),
+            (1, 1)
+        );
     }
 }

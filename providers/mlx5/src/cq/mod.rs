@@ -94,22 +94,22 @@ impl CompletionQueue {
         let (arm, page) = context.uars().for_completion_queues()?;
         // The driver data has 16 bits for the page's number; larger numbers are passed by an
         // attribute.
-        let (in_words, by_attribute) = match page {
+        let (in_driver_data, by_attribute) = match page {
             Some(page) => match u16::try_from(page) {
-                Ok(in_words) => (Some(in_words), None),
+                Ok(in_driver_data) => (Some(in_driver_data), None),
                 Err(_) => (None, Some(page)),
             },
             None => (None, None),
         };
-        let mut words = mlx5_ib_create_cq {
+        let mut driver_data = mlx5_ib_create_cq {
             buf_addr: ring.units.address(),
             db_addr: record.address(),
             flags: stamps.driver_flags()
-                | in_words.map_or(0, |_| MLX5_IB_CREATE_CQ_FLAGS_UAR_PAGE_INDEX as u16),
-            uar_page_index: in_words.unwrap_or(0),
+                | in_driver_data.map_or(0, |_| MLX5_IB_CREATE_CQ_FLAGS_UAR_PAGE_INDEX as u16),
+            uar_page_index: in_driver_data.unwrap_or(0),
             ..mlx5_ib_create_cq::default()
         };
-        entries.tell(&mut words);
+        entries.encode(&mut driver_data);
         let mut reply = mlx5_ib_create_cq_resp::default();
         let create = cmd::cq::Create {
             vector: init.vector,
@@ -122,7 +122,7 @@ impl CompletionQueue {
             .map(|page| [Attr::input(MLX5_IB_ATTR_CREATE_CQ_UAR_INDEX, page)]);
         let uhw = Uhw {
             attrs: attrs.as_ref().map_or(&[], |attrs| attrs.as_slice()),
-            ..Uhw::new(words.as_bytes(), cells(&mut reply))
+            ..Uhw::new(driver_data.as_bytes(), cells(&mut reply))
         };
         let (object, _) = Object::create(
             file,
@@ -202,7 +202,7 @@ impl contract::Cq for CompletionQueue {
         let start = self.consumer.position();
         let done = self.consumer.next();
         #[cfg(feature = "rings")]
-        self.consumer.tell();
+        self.consumer.report();
         // Skipped entries are given back at once: no release follows.
         if !matches!(done, Ok(Some(_))) && self.consumer.position() != start {
             self.give_back();
@@ -315,16 +315,16 @@ impl contract::Cq for CompletionQueue {
         let ring = CqRing::new(log, old.entry_size(), old.count(1))
             .map_err(|errno| Error::os(op, errno))?;
         let ring = Arc::new(ring.compressed(old.results));
-        let words = mlx5_ib_resize_cq {
+        let driver_data = mlx5_ib_resize_cq {
             buf_addr: ring.units.address(),
             cqe_size: old.entry_size() as u16,
             ..mlx5_ib_resize_cq::default()
         };
         // The device may use both rings until the command has ended, successfully or not.
         self.object.keep(Arc::clone(&ring));
-        let uhw = Uhw::new(words.as_bytes(), &[]);
+        let uhw = Uhw::new(driver_data.as_bytes(), &[]);
         // Until it is known which ring the device writes to, polling is refused.
-        let fork = std::mem::replace(&mut self.fork, ForkToken::of_nobody());
+        let fork = std::mem::replace(&mut self.fork, ForkToken::of_no_process());
         let resized = cmd::cq::resize(
             self.object.file(),
             self.object.handle(),
@@ -379,7 +379,7 @@ impl CompletionQueue {
     #[inline]
     fn give_back(&self) {
         #[cfg(feature = "rings")]
-        self.consumer.tell();
+        self.consumer.report();
         let position = self.consumer.position();
         self.shared.take(position);
         let count = self.consumer.ring().count(position);

@@ -79,11 +79,11 @@ impl Devx {
     #[doc(alias = "mlx5dv_devx_general_cmd")]
     #[expect(unsafe_code, reason = "passes an obligation on")]
     pub unsafe fn command(&self, command: &Mailbox, reply_len: usize) -> Result<Mailbox> {
-        self.ask(command, reply_len)
+        self.query(command, reply_len)
     }
 
     /// A command that sets nothing up.
-    fn ask(&self, command: &Mailbox, reply_len: usize) -> Result<Mailbox> {
+    fn query(&self, command: &Mailbox, reply_len: usize) -> Result<Mailbox> {
         let mut reply = Mailbox::new(reply_len);
         exchange(
             &self.file,
@@ -103,7 +103,7 @@ impl Devx {
     /// # Errors
     /// As [`command`](Self::command).
     pub fn capabilities(&self, group: u16) -> Result<Mailbox> {
-        self.ask(&query_hca_cap(group), CAP_REPLY_LEN)
+        self.query(&query_hca_cap(group), CAP_REPLY_LEN)
     }
 
     /// The device's general capabilities.
@@ -111,7 +111,7 @@ impl Devx {
     /// # Errors
     /// As [`command`](Self::command).
     pub fn general_caps(&self) -> Result<GeneralCaps> {
-        let reply = self.ask(&GeneralCaps::query(), CAP_REPLY_LEN)?;
+        let reply = self.query(&GeneralCaps::query(), CAP_REPLY_LEN)?;
         Ok(GeneralCaps::parse(&reply))
     }
 
@@ -123,7 +123,7 @@ impl Devx {
         if !general.qos {
             return Ok(QosCaps::default());
         }
-        let reply = self.ask(&QosCaps::query(), CAP_REPLY_LEN)?;
+        let reply = self.query(&QosCaps::query(), CAP_REPLY_LEN)?;
         Ok(QosCaps::parse(&reply))
     }
 
@@ -162,11 +162,11 @@ impl Devx {
         .map_err(|error| error.fact("index", index))
     }
 
-    fn number(&self, op: Op, method: u16, ask: (u16, u32), answer: u16) -> Result<u32> {
+    fn number(&self, op: Op, method: u16, query: (u16, u32), answer: u16) -> Result<u32> {
         let mut number = 0_u32;
         self.file.ioctl_only(op, || {
             let attrs = [
-                Attr::input(ask.0, &ask.1),
+                Attr::input(query.0, &query.1),
                 Attr::output(answer, cells(&mut number)),
             ];
             self.file

@@ -209,7 +209,7 @@ mod tests {
     use crate::tests::scripted::Scripted;
 
     #[test]
-    fn access_without_a_name_is_not_asked_for() {
+    fn access_without_a_name_is_not_requested() {
         let (kernel, file) = Scripted::new();
         let devx = Devx::new(&file);
         let pages = Arc::new(Pages::new(4096).unwrap());

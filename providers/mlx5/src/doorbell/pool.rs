@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn queue_pairs_take_turns_and_whoever_comes_second_rings() {
+    fn queue_pairs_take_turns_and_the_second_writes_the_doorbell() {
         let page = Arc::new(Mapping::anonymous(4096).unwrap());
         let shared = registers(&page);
         let ring = BlockRing::new(Part::from(Pages::new(4096).unwrap()), 64).unwrap();

@@ -141,7 +141,7 @@ fn what_is_left_in_a_completion_queue_goes_back() {
             srq.message(&cqs[at], &pairs[at]);
         }
         let mut gone = cqs[0].poller();
-        let mut told = numbers(&gone.poll(1, Way::Short));
+        let mut reported = numbers(&gone.poll(1, Way::Short));
         drop(gone);
         let left = cqs[0].left();
         let [first, second] = pairs;
@@ -157,17 +157,17 @@ fn what_is_left_in_a_completion_queue_goes_back() {
             (poller, done)
         });
         let mut posted = vec![10, 11, 12];
-        told.extend(srq.unreported());
+        reported.extend(srq.unreported());
         if srq.post(13) {
             posted.push(13);
             srq.message(&cqs[1], &second);
         }
         ends.join().unwrap();
         let (mut poller, done) = polls.join().unwrap();
-        told.extend(numbers(&[done, poller.rest()].concat()));
-        told.extend(srq.unreported());
-        told.sort_unstable();
-        assert_eq!(told, posted);
+        reported.extend(numbers(&[done, poller.rest()].concat()));
+        reported.extend(srq.unreported());
+        reported.sort_unstable();
+        assert_eq!(reported, posted);
         assert_eq!(srq.room(), 3);
         let next = Pair::new(&cqs[1], 8, Receives::None);
         assert_eq!(next.index, number, "nothing carries it");

@@ -9,7 +9,7 @@ use crate::tracker::Receives;
 use crate::tracker::table::Trackers;
 
 /// The outcome of the requests of a shared queue: each is reported once.
-fn told(done: &[u64], srq: &mut Srq) -> Vec<u64> {
+fn reported(done: &[u64], srq: &mut Srq) -> Vec<u64> {
     let mut all = [done, &srq.unreported()].concat();
     all.sort_unstable();
     all
@@ -55,8 +55,8 @@ fn recreated(known: bool, way: Way) {
         .into_iter()
         .partition(|wr_id| *wr_id < 20);
     assert_eq!(new, [20, 21]);
-    assert_eq!(told(&old, &mut srqs[0]), [10, 11]);
-    assert_eq!(told(&[], &mut srqs[1]), []);
+    assert_eq!(reported(&old, &mut srqs[0]), [10, 11]);
+    assert_eq!(reported(&[], &mut srqs[1]), []);
     assert_eq!((srqs[0].room(), srqs[1].room()), (3, 3));
     assert_eq!(second.tracker.sent_tail(), 1);
 }
@@ -141,8 +141,8 @@ fn a_number_waits_for_every_completion_queue() {
                 let (mut poller, done) = polls.join().unwrap();
                 numbers(&[done, poller.rest()].concat())
             });
-            assert_eq!(told(&done[0], &mut srqs[0]), [10]);
-            assert_eq!(told(&done[1], &mut srqs[1]), [20]);
+            assert_eq!(reported(&done[0], &mut srqs[0]), [10]);
+            assert_eq!(reported(&done[1], &mut srqs[1]), [20]);
             assert_eq!(done[1], [20], "it is there");
             assert_eq!((srqs[0].room(), srqs[1].room()), (1, 1));
         },

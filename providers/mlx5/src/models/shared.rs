@@ -71,25 +71,25 @@ fn ended(resets: bool) {
         pair.gone();
         Pair::new(&cq, 8, srq.receives())
     };
-    let mut told = srq.unreported();
+    let mut reported = srq.unreported();
     let mut posted = vec![10];
     // A free request may be one that has not been reported.
     if srq.post(11) {
         posted.push(11);
         srq.message(&cq, &other);
     }
-    told.extend(srq.unreported());
+    reported.extend(srq.unreported());
     other.reset();
     let (mut poller, done) = polls.join().unwrap();
-    told.extend(numbers(&[done, poller.rest()].concat()));
-    told.extend(srq.unreported());
-    told.sort_unstable();
-    assert_eq!(told, posted);
+    reported.extend(numbers(&[done, poller.rest()].concat()));
+    reported.extend(srq.unreported());
+    reported.sort_unstable();
+    assert_eq!(reported, posted);
     assert_eq!(srq.room(), 1);
 }
 
 #[test]
-fn what_nobody_waits_for_is_told_once() {
+fn unreported_requests_are_returned_once() {
     explore("a reset, and what it leaves unreported", Some(3), || {
         ended(true);
     });
@@ -101,7 +101,7 @@ fn what_nobody_waits_for_is_told_once() {
 /// Two requests whose completions are no longer taken are skipped, while others are posted in their
 /// slots, and their numbers are queried.
 #[test]
-fn what_nobody_waits_for_is_told_before_its_place_is_used_again() {
+fn unreported_requests_are_returned_before_their_slots_are_reused() {
     explore("a place of what is unreported comes again", Some(3), || {
         let trackers = Arc::<Trackers>::default();
         let cq = Cq::new(&trackers, 2, false);
@@ -123,12 +123,12 @@ fn what_nobody_waits_for_is_told_before_its_place_is_used_again() {
             (poller, done)
         });
         let posted = [13, 14].map(|wr_id| srq.post(wr_id));
-        let mut told = srq.unreported();
+        let mut reported = srq.unreported();
         let (mut poller, done) = polls.join().unwrap();
         assert!(done.is_empty() && poller.rest().is_empty());
-        told.extend(srq.unreported());
-        told.sort_unstable();
-        assert_eq!(told, [10, 12]);
+        reported.extend(srq.unreported());
+        reported.sort_unstable();
+        assert_eq!(reported, [10, 12]);
         let under_way = posted.iter().filter(|posted| **posted).count();
         assert_eq!(srq.room() + under_way, 3);
     });

@@ -311,7 +311,7 @@ pub(super) fn own() -> Receives {
 }
 
 /// The number of requests that are only posted to count the room.
-const NOBODYS: u64 = u64::MAX;
+const NO_OWNER: u64 = u64::MAX;
 
 /// A shared receive queue, to which one thread posts, and the device, which takes requests in the
 /// order of the list.
@@ -358,7 +358,7 @@ impl Srq {
             return false;
         }
         let index = self.ring.last_put();
-        if wr_id != NOBODYS {
+        if wr_id != NO_OWNER {
             self.list.push(index);
         }
         self.ring.submit().unwrap();
@@ -375,7 +375,7 @@ impl Srq {
     /// Puts a request, and takes it back.
     pub(super) fn put_and_abort(&mut self) {
         let request = RecvRequest {
-            wr_id: NOBODYS,
+            wr_id: NO_OWNER,
             scatter: &[],
         };
         let _ = self.ring.put(&request);
@@ -397,14 +397,14 @@ impl Srq {
 
     /// The numbers of requests that are not reported otherwise.
     pub(super) fn unreported(&mut self) -> Vec<u64> {
-        let mut told = Vec::new();
-        self.ring.take_unreported(&mut |wr_id| told.push(wr_id));
-        told
+        let mut reported = Vec::new();
+        self.ring.take_unreported(&mut |wr_id| reported.push(wr_id));
+        reported
     }
 
     /// The number of requests that can be posted.
     pub(super) fn room(&mut self) -> usize {
-        (0..64).take_while(|_| self.post(NOBODYS)).count()
+        (0..64).take_while(|_| self.post(NO_OWNER)).count()
     }
 }
 

@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_peer_has_is_asked_for_once() {
+    fn the_peer_is_queried_once() {
         let mut ece = Establishment::new(true, 0x1000_0007);
         assert_eq!(ece.options().unwrap().options, 0x1000_0007);
         assert_eq!(ece.requested(), 0);
@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn options_that_are_nobodys_are_refused() {
+    fn options_of_another_vendor_are_refused() {
         let mut ece = Establishment::new(true, 7);
         let none = Ece::default();
         let kind = |error: Error| error.kind();

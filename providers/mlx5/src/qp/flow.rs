@@ -209,60 +209,60 @@ impl FlowSpec {
     fn encode(&self, out: &mut Vec<u8>) {
         match self {
             Self::Ethernet(value, mask) => {
-                let words = ib_uverbs_flow_spec_eth {
+                let spec = ib_uverbs_flow_spec_eth {
                     hdr: header::<ib_uverbs_flow_spec_eth>(spec::ETHERNET),
-                    val: value.words(),
-                    mask: mask.words(),
+                    val: value.spec(),
+                    mask: mask.spec(),
                 };
-                out.extend_from_slice(words.as_bytes());
+                out.extend_from_slice(spec.as_bytes());
             }
             Self::Ipv4(value, mask) => {
-                let words = ib_uverbs_flow_spec_ipv4 {
+                let spec = ib_uverbs_flow_spec_ipv4 {
                     hdr: header::<ib_uverbs_flow_spec_ipv4>(spec::IPV4),
-                    val: value.words(),
-                    mask: mask.words(),
+                    val: value.spec(),
+                    mask: mask.spec(),
                 };
-                out.extend_from_slice(words.as_bytes());
+                out.extend_from_slice(spec.as_bytes());
             }
             Self::Ipv6(value, mask) => {
-                let words = ib_uverbs_flow_spec_ipv6 {
+                let spec = ib_uverbs_flow_spec_ipv6 {
                     hdr: header::<ib_uverbs_flow_spec_ipv6>(spec::IPV6),
-                    val: value.words(),
-                    mask: mask.words(),
+                    val: value.spec(),
+                    mask: mask.spec(),
                 };
-                out.extend_from_slice(words.as_bytes());
+                out.extend_from_slice(spec.as_bytes());
             }
             Self::Tcp(value, mask) => ports(spec::TCP, *value, *mask, out),
             Self::Udp(value, mask) => ports(spec::UDP, *value, *mask, out),
             Self::Tag(number) => {
-                let words = ib_uverbs_flow_spec_action_tag {
+                let spec = ib_uverbs_flow_spec_action_tag {
                     hdr: header::<ib_uverbs_flow_spec_action_tag>(spec::TAG),
                     tag_id: *number,
                     reserved1: 0,
                 };
-                out.extend_from_slice(words.as_bytes());
+                out.extend_from_slice(spec.as_bytes());
             }
             Self::Drop => {
-                let words = ib_uverbs_flow_spec_action_drop {
+                let spec = ib_uverbs_flow_spec_action_drop {
                     hdr: header::<ib_uverbs_flow_spec_action_drop>(spec::DROP),
                 };
-                out.extend_from_slice(words.as_bytes());
+                out.extend_from_slice(spec.as_bytes());
             }
         }
     }
 }
 
 fn ports(kind: u32, value: PortFields, mask: PortFields, out: &mut Vec<u8>) {
-    let words = ib_uverbs_flow_spec_tcp_udp {
+    let spec = ib_uverbs_flow_spec_tcp_udp {
         hdr: header::<ib_uverbs_flow_spec_tcp_udp>(kind),
-        val: value.words(),
-        mask: mask.words(),
+        val: value.spec(),
+        mask: mask.spec(),
     };
-    out.extend_from_slice(words.as_bytes());
+    out.extend_from_slice(spec.as_bytes());
 }
 
 impl EthernetFields {
-    fn words(&self) -> ib_uverbs_flow_eth_filter {
+    fn spec(&self) -> ib_uverbs_flow_eth_filter {
         ib_uverbs_flow_eth_filter {
             dst_mac: self.destination,
             src_mac: self.source,
@@ -273,7 +273,7 @@ impl EthernetFields {
 }
 
 impl Ipv4Fields {
-    fn words(&self) -> ib_uverbs_flow_ipv4_filter {
+    fn spec(&self) -> ib_uverbs_flow_ipv4_filter {
         ib_uverbs_flow_ipv4_filter {
             src_ip: self.source.to_bits().into(),
             dst_ip: self.destination.to_bits().into(),
@@ -286,7 +286,7 @@ impl Ipv4Fields {
 }
 
 impl Ipv6Fields {
-    fn words(&self) -> ib_uverbs_flow_ipv6_filter {
+    fn spec(&self) -> ib_uverbs_flow_ipv6_filter {
         ib_uverbs_flow_ipv6_filter {
             src_ip: self.source.octets(),
             dst_ip: self.destination.octets(),
@@ -300,7 +300,7 @@ impl Ipv6Fields {
 }
 
 impl PortFields {
-    fn words(self) -> ib_uverbs_flow_tcp_udp_filter {
+    fn spec(self) -> ib_uverbs_flow_tcp_udp_filter {
         ib_uverbs_flow_tcp_udp_filter {
             dst_port: self.destination.into(),
             src_port: self.source.into(),

@@ -97,7 +97,7 @@ impl QueuePair {
             ece: Establishment::new(context.config().ece, 0),
             unnumbered: None,
         };
-        opened.ask(QpAttrMask::STATE)?;
+        opened.query_attr(QpAttrMask::STATE)?;
         Ok(opened)
     }
 
@@ -211,7 +211,7 @@ impl contract::Qp for QueuePair {
     }
 
     fn query(&mut self, mask: QpAttrMask) -> Result<QpInfo> {
-        self.ask(mask)
+        self.query_attr(mask)
     }
 
     fn ece(&self) -> Result<Ece> {

@@ -151,7 +151,7 @@ pub fn modify_rate_limit(
 ) -> Result<()> {
     caps.check(limit, kind)?;
     let attr = QpAttr::new().rate_limit_kbps(limit.rate_kbps);
-    let words = mlx5_ib_modify_qp {
+    let driver_data = mlx5_ib_modify_qp {
         burst_info: mlx5_ib_burst_info {
             max_burst_sz: limit.max_burst,
             typical_pkt_sz: limit.typical_packet,
@@ -159,7 +159,7 @@ pub fn modify_rate_limit(
         },
         ..mlx5_ib_modify_qp::default()
     };
-    let uhw = Uhw::new(words.as_bytes(), &[]);
+    let uhw = Uhw::new(driver_data.as_bytes(), &[]);
     cmd::qp::modify(qp.file(), qp.handle(), &attr, &uhw).map_err(|error| {
         let error = match error.errno() {
             Some(Errno::INVAL) if state != QpState::ReadyToSend => {
@@ -305,7 +305,7 @@ mod tests {
     }
 
     #[test]
-    fn unsupported_and_invalid_are_told_apart() {
+    fn unsupported_and_invalid_are_distinguished() {
         let kind =
             |caps: &PacingCaps, limit: RateLimit, of| caps.check(&limit, of).unwrap_err().kind();
         let rate = RateLimit::kbps(2000);

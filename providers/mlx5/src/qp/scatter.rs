@@ -25,10 +25,7 @@ impl QpExtra {
     /// width. So the entries do not belong to a region with addresses of its own, to memory of
     /// another device, or to memory that this process has not mapped.
     #[doc(alias = "MLX5_QP_FLAG_SCATTER_CQE")]
-    #[allow(
-        unsafe_code,
-        reason = "whoever polls writes to memory that requests name"
-    )]
+    #[allow(unsafe_code, reason = "the poller writes to memory that requests name")]
     #[must_use]
     pub unsafe fn scattering(mut self) -> Self {
         self.scatters = true;

@@ -25,7 +25,7 @@ impl QueuePair {
         if attr.state == Some(QpState::Reset) {
             return self.start_over(attr);
         }
-        self.tell(attr)?;
+        self.issue(attr)?;
         if let Some(state) = attr.state {
             self.entered(state);
         }
@@ -38,7 +38,7 @@ impl QueuePair {
     fn start_over(&mut self, attr: &QpAttr) -> Result<()> {
         let was = self.base.reset_unconfirmed;
         self.drift();
-        if let Err(error) = self.tell(attr) {
+        if let Err(error) = self.issue(attr) {
             // For a raw packet queue pair the kernel resets one queue after the other.
             if !error.outcome_is_unknown() && self.base.kind != QpType::RawPacket {
                 self.base.reset_unconfirmed = was;
@@ -52,7 +52,7 @@ impl QueuePair {
     }
 
     /// Issues the command.
-    fn tell(&mut self, attr: &QpAttr) -> Result<()> {
+    fn issue(&mut self, attr: &QpAttr) -> Result<()> {
         let op = Op::ModifyQueuePair;
         let file = self.base.object.file();
         let handle = self.base.object.handle();
@@ -172,7 +172,7 @@ impl QueuePair {
         }
     }
 
-    pub(super) fn ask(&mut self, mask: QpAttrMask) -> Result<QpInfo> {
+    pub(super) fn query_attr(&mut self, mask: QpAttrMask) -> Result<QpInfo> {
         let mut info = cmd::qp::query(self.base.object.file(), self.base.object.handle(), mask)?;
         info.caps = self.base.caps;
         if info.state != self.base.state {

@@ -8,12 +8,12 @@ mod completion;
 mod key_change;
 mod reader;
 mod receive;
+mod report;
 mod segments;
 mod send;
-mod told;
 
+pub(crate) use report::{Completions, Sends, receives};
 pub(crate) use segments::Route;
-pub(crate) use told::{Completions, Sends, receives};
 
 #[cfg(test)]
 mod tests;

@@ -33,10 +33,10 @@ impl ScatteredRing {
 
     pub(crate) fn submit(&mut self) -> Result<(), PostError> {
         // Before the device may complete them.
-        self.tell(self.ring.end);
+        self.publish(self.ring.end);
         self.ring
             .submit()
-            .inspect_err(|_| self.tell(self.ring.submitted))
+            .inspect_err(|_| self.publish(self.ring.submitted))
     }
 
     pub(crate) fn post(&mut self, requests: &[RecvRequest<'_>]) -> Result<(), (usize, PostError)> {
@@ -50,7 +50,7 @@ impl ScatteredRing {
         self.submit().map_err(|error| (0, error))
     }
 
-    fn tell(&self, posted: u32) {
+    fn publish(&self, posted: u32) {
         if let Some(scatter) = self.scatter() {
             scatter.posted(posted);
         }

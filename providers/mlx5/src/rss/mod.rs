@@ -104,7 +104,7 @@ impl SpreadingQueuePair {
     ) -> Result<Self> {
         let op = Op::CreateQueuePair;
         let fields = fields(op, context.caps(), hash.fields)?;
-        let words = words(fields, &hash.key);
+        let driver_data = driver_data(fields, &hash.key);
         let mut reply = mlx5_ib_create_qp_resp::default();
         let create = cmd::qp::Create {
             ind_table: Some(table.object().handle()),
@@ -116,7 +116,7 @@ impl SpreadingQueuePair {
             )
         };
         let file = context.file();
-        let uhw = Uhw::new(words.as_bytes(), cells(&mut reply));
+        let uhw = Uhw::new(driver_data.as_bytes(), cells(&mut reply));
         let created = cmd::qp::create(file, &create, &uhw)?;
         let parents = [Arc::clone(pd.object()), Arc::clone(table.object())];
         let object = Object::new(file, &cmd::qp::KIND, created.handle, parents);
@@ -161,7 +161,7 @@ fn fields(op: Op, caps: &Caps, requested: HashFields) -> Result<u64> {
     Ok(fields)
 }
 
-fn words(fields: u64, hash_key: &[u8; HASH_KEY]) -> mlx5_ib_create_qp_rss {
+fn driver_data(fields: u64, hash_key: &[u8; HASH_KEY]) -> mlx5_ib_create_qp_rss {
     let mut key = [0; 128];
     key[..HASH_KEY].copy_from_slice(hash_key);
     mlx5_ib_create_qp_rss {
@@ -178,7 +178,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn fields_that_can_be_asked_for() {
+    fn fields_that_can_be_matched() {
         let op = Op::CreateQueuePair;
         let caps = |rss_fields| Caps {
             rss_fields,
@@ -211,8 +211,8 @@ mod tests {
     #[test]
     fn the_kernels_words() {
         let fields = HashFields::SOURCE_IPV4 | HashFields::DESTINATION_UDP;
-        let words = words(fields.bits(), &[0xa5; HASH_KEY]);
-        let bytes = words.as_bytes();
+        let driver_data = driver_data(fields.bits(), &[0xa5; HASH_KEY]);
+        let bytes = driver_data.as_bytes();
         assert_eq!(bytes.len(), 152);
         assert_eq!(bytes[..8], 0x81_u64.to_ne_bytes());
         assert_eq!(bytes[8..10], [1, 40]);

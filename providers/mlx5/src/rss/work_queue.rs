@@ -94,7 +94,7 @@ impl WorkQueue {
         });
         let owner = Owner::QueuePair(Arc::clone(&tracker));
         let registered = Registered::new(op, context.trackers(), owner)?;
-        let words = mlx5_ib_create_wq {
+        let driver_data = mlx5_ib_create_wq {
             buf_addr: ring.address(),
             db_addr: record.address(),
             rq_wqe_count: sizes.count,
@@ -113,7 +113,7 @@ impl WorkQueue {
             event_fd: None,
         };
         let file = context.file();
-        let uhw = Uhw::new(words.as_bytes(), cells(&mut reply));
+        let uhw = Uhw::new(driver_data.as_bytes(), cells(&mut reply));
         let (object, created) = Object::create(
             file,
             &cmd::wq::KIND,
@@ -193,8 +193,8 @@ impl WorkQueue {
             current: Some(from),
             flags: None,
         };
-        let words = mlx5_ib_modify_wq::default();
-        let uhw = Uhw::new(words.as_bytes(), &[]);
+        let driver_data = mlx5_ib_modify_wq::default();
+        let uhw = Uhw::new(driver_data.as_bytes(), &[]);
         let changed = cmd::wq::modify(file, self.object.handle(), &request, &uhw);
         if let Err(error) = changed {
             if !error.outcome_is_unknown() {

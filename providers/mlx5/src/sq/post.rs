@@ -29,7 +29,7 @@ impl SendRing {
         // Before the device may read: nothing that it does must be reported earlier.
         #[cfg(feature = "rings")]
         if let Some(queue) = &self.watched {
-            queue.tell(&self.ring, self.submitted.block, self.end.block);
+            queue.report(&self.ring, self.submitted.block, self.end.block);
         }
         barrier::to_device();
         self.record.store(SEND_RECORD, self.end.block & 0xffff);

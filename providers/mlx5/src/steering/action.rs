@@ -306,7 +306,7 @@ mod tests {
     }
 
     #[test]
-    fn changes_are_the_devices_words() {
+    fn changes_are_encoded_as_the_device_reads_them() {
         let field = HeaderField::DESTINATION_MAC_LOW;
         let set = HeaderChange::Set {
             field,

@@ -16,7 +16,7 @@ use uverbs_uapi::mlx5_user_ioctl_cmds::{
     MLX5_IB_OBJECT_FLOW_MATCHER,
 };
 
-use super::{MatchWords, TableKind};
+use super::{MatchParameters, TableKind};
 
 /// What a matcher's rules match (`enum mlx5_ib_flow_type`).
 ///
@@ -42,7 +42,7 @@ pub enum MatchKind {
 #[derive(Clone, Copy, Debug)]
 pub struct MatcherInit<'a> {
     /// The bits that its rules compare.
-    pub mask: &'a MatchWords,
+    pub mask: &'a MatchParameters,
     /// What they match.
     pub kind: MatchKind,
     /// The direction of packets.
@@ -54,7 +54,7 @@ pub struct MatcherInit<'a> {
 
 impl<'a> MatcherInit<'a> {
     /// A matcher of received frames, with the first priority.
-    pub const fn new(mask: &'a MatchWords) -> Self {
+    pub const fn new(mask: &'a MatchParameters) -> Self {
         Self {
             mask,
             kind: MatchKind::Normal { priority: 0 },
@@ -69,7 +69,7 @@ impl<'a> MatcherInit<'a> {
 #[derive(Clone, Debug)]
 pub struct FlowMatcher {
     object: Arc<Object>,
-    mask: Arc<MatchWords>,
+    mask: Arc<MatchParameters>,
 }
 
 static KIND: Kind = Kind {
@@ -151,7 +151,7 @@ impl FlowMatcher {
     }
 
     /// The bits that its rules compare.
-    pub fn mask(&self) -> &MatchWords {
+    pub fn mask(&self) -> &MatchParameters {
         &self.mask
     }
 

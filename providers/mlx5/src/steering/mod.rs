@@ -8,17 +8,17 @@
 mod action;
 mod anchor;
 mod matcher;
+mod parameters;
 mod reformat;
 mod rule;
 mod table;
 #[cfg(test)]
 mod tests;
-mod words;
 
 pub use action::{FlowAction, HeaderChange, HeaderField};
 pub use anchor::SteeringAnchor;
 pub use matcher::{FlowMatcher, MatchKind, MatcherInit};
+pub use parameters::{MatchHeaders, MatchParameters};
 pub use reformat::Reformat;
 pub use rule::{FlowCounter, FlowTarget, MatchRule, MatchedFlow};
 pub use table::TableKind;
-pub use words::{MatchHeaders, MatchWords};

@@ -17,7 +17,7 @@ use uverbs_uapi::mlx5_user_ioctl_cmds::{
     MLX5_IB_ATTR_DESTROY_FLOW_HANDLE, MLX5_IB_METHOD_CREATE_FLOW, MLX5_IB_METHOD_DESTROY_FLOW,
 };
 
-use super::{FlowAction, FlowMatcher, MatchWords};
+use super::{FlowAction, FlowMatcher, MatchParameters};
 use crate::devx::DevxObject;
 
 /// The most actions of one rule (`MLX5_IB_CREATE_FLOW_MAX_FLOW_ACTIONS`).
@@ -54,7 +54,7 @@ pub struct FlowCounter<'a> {
 #[derive(Clone, Copy, Debug)]
 pub struct MatchRule<'a> {
     /// The field values of a matching packet; no bit outside of the matcher's mask.
-    pub value: &'a MatchWords,
+    pub value: &'a MatchParameters,
     /// The actions on the packet; at most two.
     pub actions: &'a [&'a FlowAction],
     /// A number that completions carry, 24 bits.
@@ -65,7 +65,7 @@ pub struct MatchRule<'a> {
 
 impl<'a> MatchRule<'a> {
     /// A rule with a destination only.
-    pub const fn new(value: &'a MatchWords) -> Self {
+    pub const fn new(value: &'a MatchParameters) -> Self {
         Self {
             value,
             actions: &[],

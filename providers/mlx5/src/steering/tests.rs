@@ -15,12 +15,12 @@ use crate::tests::scripted::Scripted;
 
 const MAC: [u8; 6] = [2, 0, 0, 0, 0, 7];
 
-fn mask() -> MatchWords {
-    MatchWords::new().destination_mac(MatchHeaders::Outer, [0xff; 6])
+fn mask() -> MatchParameters {
+    MatchParameters::new().destination_mac(MatchHeaders::Outer, [0xff; 6])
 }
 
-fn value() -> MatchWords {
-    MatchWords::new().destination_mac(MatchHeaders::Outer, MAC)
+fn value() -> MatchParameters {
+    MatchParameters::new().destination_mac(MatchHeaders::Outer, MAC)
 }
 
 fn matcher(file: &Arc<UverbsFile>) -> FlowMatcher {
@@ -43,7 +43,7 @@ fn ttl(file: &Arc<UverbsFile>) -> FlowAction {
 #[test]
 fn fields_are_where_the_manual_has_them() {
     let (outer, inner) = (MatchHeaders::Outer, MatchHeaders::Inner);
-    let words = MatchWords::new()
+    let words = MatchParameters::new()
         .source_mac(outer, [1, 2, 3, 4, 5, 6])
         .ether_type(outer, 0x0800)
         .destination_mac(outer, MAC)
@@ -76,12 +76,12 @@ fn fields_are_where_the_manual_has_them() {
     assert_eq!((bytes[0xaf], bytes[0xb0]), (1, 0xfe));
     assert_eq!((bytes[0xd3], bytes[0xef]), (0xc7, 0xc0));
     assert_eq!((words.criteria(), words.used().len()), (0b1111, 256));
-    assert_eq!(MatchWords::new().used().len(), 64);
-    assert_eq!(MatchWords::new().criteria(), 0);
+    assert_eq!(MatchParameters::new().used().len(), 64);
+    assert_eq!(MatchParameters::new().criteria(), 0);
 }
 
 #[test]
-fn matchers_are_asked_for() {
+fn matchers_are_requested() {
     let (kernel, file) = Scripted::new();
     drop(matcher(&file));
     let requested = kernel.take_calls();
@@ -92,7 +92,7 @@ fn matchers_are_asked_for() {
             "+3/+1 +0:obj=1",
         ]
     );
-    let everything = MatchWords::new();
+    let everything = MatchParameters::new();
     let init = MatcherInit {
         kind: MatchKind::Sniffer,
         table: TableKind::RdmaTransportReceive,
@@ -106,7 +106,7 @@ fn matchers_are_asked_for() {
         requested[0],
         format!("+3/+0 +0:new +1:in64 +2:enum1=[] +3:in=00 +5:const=0x5 +6:in={port}")
     );
-    let inside = MatchWords::new().vxlan_network(1);
+    let inside = MatchParameters::new().vxlan_network(1);
     let init = MatcherInit {
         kind: MatchKind::Normal { priority: 0x102 },
         table: TableKind::NicTransmit,
@@ -122,7 +122,7 @@ fn matchers_are_asked_for() {
 }
 
 #[test]
-fn rules_are_asked_for() {
+fn rules_are_requested() {
     let (kernel, file) = Scripted::new();
     let matcher = matcher(&file);
     let (devx, action) = (table(&file), ttl(&file));
@@ -169,7 +169,7 @@ fn rules_are_asked_for() {
 }
 
 #[test]
-fn actions_are_asked_for() {
+fn actions_are_requested() {
     let (kernel, file) = Scripted::new();
     drop(ttl(&file));
     assert_eq!(
@@ -217,7 +217,7 @@ fn actions_are_asked_for() {
 }
 
 #[test]
-fn anchors_are_asked_for() {
+fn anchors_are_requested() {
     let (kernel, file) = Scripted::new();
     kernel.answer(0x1003, &0x1234_u32.to_ne_bytes());
     let anchor = SteeringAnchor::create(&file, TableKind::NicReceive, 2).unwrap();
@@ -287,7 +287,7 @@ fn a_rule_that_stays_keeps_what_it_names() {
 }
 
 #[test]
-fn what_a_rule_cannot_be_is_told_before_the_kernel_is_asked() {
+fn an_impossible_rule_is_refused_before_any_system_call() {
     let (kernel, file) = Scripted::new();
     let matcher = matcher(&file);
     let (devx, action) = (table(&file), ttl(&file));
@@ -370,7 +370,7 @@ fn refusals_are_typed() {
 #[test]
 fn an_attribute_that_the_kernel_lacks_spoils_nothing_else() {
     let (kernel, file) = Scripted::new();
-    let all = MatchWords::new();
+    let all = MatchParameters::new();
     kernel.refuse("+3/+0", Errno::PROTONOSUPPORT);
     let init = MatcherInit {
         table: TableKind::RdmaTransportReceive,

@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn a_message_fills_the_pieces_of_its_request_one_after_another() {
+    fn a_message_fills_the_sges_of_its_request_in_order() {
         let pair = receiver();
         for position in 0..5_u32 {
             let (mut first, mut second) = ([0xee; 3], [0xee; 6]);

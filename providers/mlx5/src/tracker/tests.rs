@@ -94,7 +94,7 @@ fn shared_receives_come_back_in_any_order() {
 }
 
 #[test]
-fn lives_are_told_apart() {
+fn incarnations_are_distinguished() {
     let shared = Arc::new(SrqTracker::new(4));
     shared.post(0, 70);
     shared.post(1, 71);

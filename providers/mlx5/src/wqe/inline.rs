@@ -80,7 +80,7 @@ const BESIDE_HEAD: usize = 12;
     reason = "a request is shorter than 2³¹ bytes"
 )]
 #[inline]
-pub(crate) fn put_piece(
+pub(crate) fn put_slice(
     ring: &UnitRing,
     mut at: u32,
     start: &[u8; BESIDE_HEAD],
@@ -123,7 +123,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_piece_alone_is_put_as_pieces_are() {
+    fn a_single_sge_is_written_like_several() {
         let bytes: Vec<u8> = (1..=200).collect();
         for length in BESIDE_HEAD..bytes.len() {
             let rings = [0, 1].map(|_| {
@@ -132,7 +132,7 @@ mod tests {
             });
             let slice = &bytes[..length];
             let (start, rest) = slice.split_first_chunk().unwrap();
-            let end = put_piece(&rings[0], 13, start, rest);
+            let end = put_slice(&rings[0], 13, start, rest);
             let mut packer = Packer::with_head(&rings[1], 13, length.try_into().unwrap());
             packer.push(slice);
             assert_eq!(end, packer.finish(), "{length} bytes");

@@ -216,7 +216,7 @@ fn inline(writer: &mut Writer<'_>, max_inline: u32, slices: &[&[u8]]) -> Result<
     if let [slice] = slices
         && let Some((start, rest)) = slice.split_first_chunk()
     {
-        writer.at = inline::put_piece(writer.ring, writer.at, start, rest);
+        writer.at = inline::put_slice(writer.ring, writer.at, start, rest);
         return Ok(());
     }
     let mut packer = Packer::with_head(writer.ring, writer.at, length);

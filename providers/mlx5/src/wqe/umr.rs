@@ -64,7 +64,7 @@ const ACCESS: [(AccessFlags, u8); 4] = [
 /// The units of a bind; the first [`INVALIDATE_UNITS`] of them if its length is 0, which unbinds.
 ///
 /// # Errors
-/// [`PostError::MessageTooLong`] for more than 2 GiB; those of [`WindowBinding::asked`].
+/// [`PostError::MessageTooLong`] for more than 2 GiB; those of [`WindowBinding::checked`].
 pub(crate) fn bind(binding: &WindowBinding, qpn: u32) -> Result<[Unit; BIND_UNITS], PostError> {
     if binding.length > MAX_LENGTH {
         return Err(PostError::MessageTooLong {
@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn a_window_of_type_1_belongs_to_nobody() {
+    fn a_window_of_type_1_belongs_to_no_queue_pair() {
         let access = REMOTE | AccessFlags::ZERO_BASED | AccessFlags::REMOTE_ATOMIC;
         let bound = bind(&binding(MwType::Type1, 0x2000, access), 0x00ab_cdef).unwrap();
         let mut words = [(0, 0); BIND_UNITS];

@@ -20,7 +20,7 @@ const MAX_REQUEST: usize = 1024;
 #[cold]
 pub(crate) fn sends(queue: &Watched, ring: &SharedRing, slots: Range<u32>, datagrams: bool) {
     for_each_slot(ring, slots, |index, bytes| {
-        queue.tell(index, bytes, |bytes| send::fields(bytes, datagrams));
+        queue.report(index, bytes, |bytes| send::fields(bytes, datagrams));
     });
 }
 
@@ -28,14 +28,14 @@ pub(crate) fn sends(queue: &Watched, ring: &SharedRing, slots: Range<u32>, datag
 #[cold]
 pub(crate) fn receives(queue: &Watched, ring: &SharedRing, slots: Range<u32>) {
     for_each_slot(ring, slots, |index, bytes| {
-        queue.tell(index, bytes, receive::fields);
+        queue.report(index, bytes, receive::fields);
     });
 }
 
 /// Reports a completion that was taken from slot `index`.
 #[cold]
 pub(crate) fn completion(queue: &Watched, index: u32, entry: &ib_uverbs_wc) {
-    queue.tell(index, entry.as_bytes().to_vec(), |_| {
+    queue.report(index, entry.as_bytes().to_vec(), |_| {
         completion::fields(entry)
     });
 }

@@ -23,7 +23,7 @@ fn line(fields: Fields) -> String {
     let watch = Arc::new(Watch::new(collector.clone()));
     watch
         .queue(QueueKind::Send, 0)
-        .tell(0, Vec::new(), |_| fields);
+        .report(0, Vec::new(), |_| fields);
     let [entry]: [Entry; 1] = collector.take().try_into().unwrap();
     let line = entry.with_keys().to_string();
     line.strip_prefix("sq 0x0[0] ").unwrap().to_owned()
@@ -150,7 +150,7 @@ fn what_has_no_name_is_shown_with_its_number() {
 }
 
 #[test]
-fn receives_list_their_pieces() {
+fn receives_list_their_sges() {
     let request = rxe_recv_wqe {
         wr_id: 0x99,
         dma: dma(128, 2),

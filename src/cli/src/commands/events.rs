@@ -19,11 +19,11 @@ use crate::units;
     after_help = "Examples:\n  uverbs events\n  uverbs events --json rxe0 mlx5_0\n  uverbs events --count 1 --timeout 60 && echo something happened\n\nEvents of queues go to the process that owns the queues, not here."
 )]
 pub(crate) struct Args {
-    /// End after so many events
+    /// Exit after this many events
     #[arg(short = 'n', long, value_name = "COUNT", value_parser = clap::value_parser!(u64).range(1..))]
     count: Option<u64>,
 
-    /// End after so many seconds; with --count, a failure if there were fewer events
+    /// Exit after this many seconds; with --count, fail if there were fewer events
     #[arg(long, value_name = "SECONDS", value_parser = units::parse_seconds)]
     timeout: Option<Duration>,
 

@@ -8,7 +8,7 @@ use crate::failure::Result;
 use crate::output::{Output, Table};
 use crate::session::no_devices;
 
-/// List the RDMA devices of this machine, also those that cannot be opened
+/// List the RDMA devices of this machine, including those that cannot be opened
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  uverbs list\n  uverbs list --json | jq -r '.devices[].name'")]
 pub(crate) struct Args {

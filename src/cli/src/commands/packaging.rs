@@ -12,7 +12,7 @@ use crate::output::Output;
 
 const NAME: &str = "uverbs";
 
-/// Print the completions of a shell
+/// Print shell completions
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:

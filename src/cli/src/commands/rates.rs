@@ -12,11 +12,11 @@ use crate::output::{Output, Table};
     after_help = "Examples:\n  uverbs rates\n  uverbs rates --mbps 103125\n  uverbs rates --multiplier 40 --json"
 )]
 pub(crate) struct Args {
-    /// Only the rate of exactly so many Mb/s
+    /// Only the rate of exactly this many Mb/s
     #[arg(long, value_name = "MBPS", conflicts_with = "multiplier")]
     mbps: Option<u32>,
 
-    /// Only the rate of exactly so many times 2.5 Gb/s
+    /// Only the rate of exactly this many times 2.5 Gb/s
     #[arg(long, value_name = "TIMES")]
     multiplier: Option<u32>,
 

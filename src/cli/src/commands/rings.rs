@@ -24,7 +24,7 @@ Examples:
 
 What differs from run to run is left out: numbers of queues, keys, addresses, times.";
 
-/// Post a fixed table of requests and show what stands in the queues, for comparing with libmlx5
+/// Post a fixed table of requests and show the queue entries, to compare them with libmlx5's
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {

@@ -26,7 +26,7 @@ Examples:
 Lines go to stderr. Keys of memory are left out, for whoever has them may have access to the memory. \
 Inline data and messages in completions are shown.";
 
-/// Run another subcommand and decode every command that it gives to the kernel
+/// Run another subcommand and decode every command that it issues to the kernel
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 #[expect(
@@ -46,7 +46,7 @@ pub(crate) struct Args {
     #[arg(long)]
     keys: bool,
 
-    /// Decode what stands in the queues, too: requests at doorbells, completions at polls
+    /// Also decode the queues: requests at doorbells, completions at polls
     #[arg(long)]
     rings: bool,
 

@@ -120,7 +120,7 @@ fn decode(bytes: &[u8]) -> Option<QueuePairEndpoint> {
 }
 
 fn confused() -> Failure {
-    Failure::new("the peer speaks another language")
+    Failure::new("the peer does not speak this protocol")
         .hint("it must be uverbs pingpong or an ibv_*_pingpong program, of the same transport and with the same --srq")
 }
 

@@ -69,7 +69,7 @@ impl Card {
             IB_USER_VERBS_CMD_ALLOC_PD => {
                 let number = self.lock().function.create_pd().map_err(refused)?;
                 let pd_handle = self.add(Kind::Pd, number, Vec::new());
-                command.tell(&mlx5_ib_alloc_pd_resp { pdn: number });
+                command.reply(&mlx5_ib_alloc_pd_resp { pdn: number });
                 command.answer(&ib_uverbs_alloc_pd_resp { pd_handle });
                 Ok(())
             }
@@ -77,7 +77,7 @@ impl Card {
             IB_USER_VERBS_CMD_CREATE_CQ => self.create_cq(command),
             IB_USER_VERBS_CMD_RESIZE_CQ => self.resize_cq(command),
             IB_USER_VERBS_CMD_CREATE_QP => self.create_qp(command),
-            IB_USER_VERBS_CMD_MODIFY_QP => self.modify_qp(&command.asked()?),
+            IB_USER_VERBS_CMD_MODIFY_QP => self.modify_qp(&command.request()?),
             IB_USER_VERBS_CMD_QUERY_QP => self.query_qp(command),
             IB_USER_VERBS_CMD_CREATE_SRQ => self.create_srq(command),
             // Limits have no effect without events.
@@ -92,7 +92,7 @@ impl Card {
     }
 
     fn open_context(&self, command: &Legacy<'_>) -> Result<(), Errno> {
-        command.tell(&mlx5_ib_alloc_ucontext_resp {
+        command.reply(&mlx5_ib_alloc_ucontext_resp {
             cache_line_size: 64,
             max_sq_desc_sz: 1024,
             max_rq_desc_sz: 512,
@@ -142,15 +142,15 @@ impl Card {
     }
 
     fn register(&self, command: &Legacy<'_>) -> Result<(), Errno> {
-        let asked: ib_uverbs_reg_mr = command.asked()?;
-        let has = |bit: u32| asked.access_flags & bit != 0;
-        let memory = vec![(asked.start, asked.length)];
+        let request: ib_uverbs_reg_mr = command.request()?;
+        let has = |bit: u32| request.access_flags & bit != 0;
+        let memory = vec![(request.start, request.length)];
         let key = self.reaching(&memory, |state| {
             let init = MkeyInit {
-                pd: state.pd(asked.pd_handle)?,
-                start: asked.start,
-                iova: asked.hca_va,
-                length: asked.length,
+                pd: state.pd(request.pd_handle)?,
+                start: request.start,
+                iova: request.hca_va,
+                length: request.length,
                 rights: [
                     has(IB_UVERBS_ACCESS_LOCAL_WRITE),
                     has(IB_UVERBS_ACCESS_REMOTE_READ),
@@ -170,46 +170,49 @@ impl Card {
     }
 
     fn create_cq(&self, command: &Legacy<'_>) -> Result<(), Errno> {
-        let asked: ib_uverbs_create_cq = command.asked()?;
-        let words: mlx5_ib_create_cq = command.driver()?;
-        let count = asked.cqe.checked_add(1).ok_or(Errno::INVAL)?;
+        let request: ib_uverbs_create_cq = command.request()?;
+        let driver_data: mlx5_ib_create_cq = command.driver()?;
+        let count = request.cqe.checked_add(1).ok_or(Errno::INVAL)?;
         let log_size = count.next_power_of_two().ilog2();
-        let memory = vec![(words.buf_addr, 64 << log_size), (words.db_addr, 8)];
+        let memory = vec![
+            (driver_data.buf_addr, 64 << log_size),
+            (driver_data.db_addr, 8),
+        ];
         let init = CqInit {
             log_size,
-            buffer: words.buf_addr,
-            record: words.db_addr,
+            buffer: driver_data.buf_addr,
+            record: driver_data.db_addr,
         };
         let cqn = self.reaching(&memory, |state| {
             state.function.create_cq(&init).map_err(refused)
         })?;
-        let record = words.db_addr;
+        let record = driver_data.db_addr;
         let cq_handle = self.add(Kind::Cq { record }, cqn, memory);
-        command.tell(&mlx5_ib_create_cq_resp { cqn, reserved: 0 });
+        command.reply(&mlx5_ib_create_cq_resp { cqn, reserved: 0 });
         let cqe = (1 << log_size) - 1;
         command.answer(&ib_uverbs_create_cq_resp { cq_handle, cqe });
         Ok(())
     }
 
     fn resize_cq(&self, command: &Legacy<'_>) -> Result<(), Errno> {
-        let asked: ib_uverbs_resize_cq = command.asked()?;
-        let words: mlx5_ib_resize_cq = command.driver()?;
-        let count = asked.cqe.checked_add(1).ok_or(Errno::INVAL)?;
+        let request: ib_uverbs_resize_cq = command.request()?;
+        let driver_data: mlx5_ib_resize_cq = command.driver()?;
+        let count = request.cqe.checked_add(1).ok_or(Errno::INVAL)?;
         let log_size = count.next_power_of_two().ilog2();
-        let ring = (words.buf_addr, 64 << log_size);
+        let ring = (driver_data.buf_addr, 64 << log_size);
         let old = self.reaching(&[ring], |state| {
-            let number = state.cq(asked.cq_handle)?;
+            let number = state.cq(request.cq_handle)?;
             let Some(Object {
                 kind: Kind::Cq { record },
                 memory,
                 ..
-            }) = state.objects.get_mut(&asked.cq_handle)
+            }) = state.objects.get_mut(&request.cq_handle)
             else {
                 return Err(Errno::NOENT);
             };
             let init = CqInit {
                 log_size,
-                buffer: words.buf_addr,
+                buffer: driver_data.buf_addr,
                 record: *record,
             };
             state.function.resize_cq(number, &init).map_err(refused)?;
@@ -225,56 +228,56 @@ impl Card {
     }
 
     fn create_qp(&self, command: &Legacy<'_>) -> Result<(), Errno> {
-        let asked: ib_uverbs_create_qp = command.asked()?;
-        let words: mlx5_ib_create_qp = command.driver()?;
-        let service = match u32::from(asked.qp_type) {
+        let request: ib_uverbs_create_qp = command.request()?;
+        let driver_data: mlx5_ib_create_qp = command.driver()?;
+        let service = match u32::from(request.qp_type) {
             IB_UVERBS_QPT_RC => 0,
             IB_UVERBS_QPT_UC => 1,
             IB_UVERBS_QPT_UD => 2,
             _ => return Err(Errno::OPNOTSUPP),
         };
-        let recv = (asked.is_srq == 0 && words.rq_wqe_count != 0)
-            .then_some((words.rq_wqe_count, words.rq_wqe_shift));
-        let bytes = u64::from(words.sq_wqe_count) * 64
+        let recv = (request.is_srq == 0 && driver_data.rq_wqe_count != 0)
+            .then_some((driver_data.rq_wqe_count, driver_data.rq_wqe_shift));
+        let bytes = u64::from(driver_data.sq_wqe_count) * 64
             + recv.map_or(0, |(count, shift)| u64::from(count) << shift);
-        let memory = vec![(words.buf_addr, bytes), (words.db_addr, 8)];
+        let memory = vec![(driver_data.buf_addr, bytes), (driver_data.db_addr, 8)];
         let qpn = self.reaching(&memory, |state| {
-            let srq = match asked.is_srq {
+            let srq = match request.is_srq {
                 0 => None,
-                _ => Some(state.number(asked.srq_handle, |kind| *kind == Kind::Srq)?),
+                _ => Some(state.number(request.srq_handle, |kind| *kind == Kind::Srq)?),
             };
             let init = QpInit {
                 service,
-                pd: state.pd(asked.pd_handle)?,
-                send_cq: state.cq(asked.send_cq_handle)?,
-                recv_cq: state.cq(asked.recv_cq_handle)?,
+                pd: state.pd(request.pd_handle)?,
+                send_cq: state.cq(request.send_cq_handle)?,
+                recv_cq: state.cq(request.recv_cq_handle)?,
                 srq,
-                send_blocks: words.sq_wqe_count,
+                send_blocks: driver_data.sq_wqe_count,
                 recv,
-                user_index: words.uidx,
-                buffer: words.buf_addr,
-                record: words.db_addr,
+                user_index: driver_data.uidx,
+                buffer: driver_data.buf_addr,
+                record: driver_data.db_addr,
             };
             state.function.create_qp(&init).map_err(refused)
         })?;
         let qp_handle = self.add(Kind::Qp { service }, qpn, memory);
-        command.tell(&mlx5_ib_create_qp_resp::default());
+        command.reply(&mlx5_ib_create_qp_resp::default());
         command.answer(&ib_uverbs_create_qp_resp {
             qp_handle,
             qpn,
-            max_send_wr: asked.max_send_wr,
-            max_recv_wr: asked.max_recv_wr,
-            max_send_sge: asked.max_send_sge,
-            max_recv_sge: asked.max_recv_sge,
-            max_inline_data: asked.max_inline_data,
+            max_send_wr: request.max_send_wr,
+            max_recv_wr: request.max_recv_wr,
+            max_send_sge: request.max_send_sge,
+            max_recv_sge: request.max_recv_sge,
+            max_inline_data: request.max_inline_data,
             reserved: 0,
         });
         Ok(())
     }
 
     fn query_qp(&self, command: &Legacy<'_>) -> Result<(), Errno> {
-        let asked: ib_uverbs_query_qp = command.asked()?;
-        let state = self.lock().state_of(asked.qp_handle)?;
+        let request: ib_uverbs_query_qp = command.request()?;
+        let state = self.lock().state_of(request.qp_handle)?;
         command.answer(&ib_uverbs_query_qp_resp {
             qp_state: state,
             cur_qp_state: state,
@@ -284,30 +287,30 @@ impl Card {
     }
 
     fn create_srq(&self, command: &Legacy<'_>) -> Result<(), Errno> {
-        let asked: ib_uverbs_create_srq = command.asked()?;
-        let words: mlx5_ib_create_srq = command.driver()?;
-        let count = asked.max_wr.checked_add(1).ok_or(Errno::INVAL)?;
+        let request: ib_uverbs_create_srq = command.request()?;
+        let driver_data: mlx5_ib_create_srq = command.driver()?;
+        let count = request.max_wr.checked_add(1).ok_or(Errno::INVAL)?;
         let log_size = count.next_power_of_two().ilog2();
-        let stride = (16 + 16 * asked.max_sge).next_power_of_two().max(32);
+        let stride = (16 + 16 * request.max_sge).next_power_of_two().max(32);
         let log_stride = stride.ilog2();
         let bytes = 1 << (log_size + log_stride);
-        let memory = vec![(words.buf_addr, bytes), (words.db_addr, 8)];
+        let memory = vec![(driver_data.buf_addr, bytes), (driver_data.db_addr, 8)];
         let srqn = self.reaching(&memory, |state| {
             let init = SrqInit {
-                pd: state.pd(asked.pd_handle)?,
+                pd: state.pd(request.pd_handle)?,
                 log_size,
                 log_stride,
-                buffer: words.buf_addr,
-                record: words.db_addr,
+                buffer: driver_data.buf_addr,
+                record: driver_data.db_addr,
             };
             state.function.create_srq(&init).map_err(refused)
         })?;
         let srq_handle = self.add(Kind::Srq, srqn, memory);
-        command.tell(&mlx5_ib_create_srq_resp { srqn, reserved: 0 });
+        command.reply(&mlx5_ib_create_srq_resp { srqn, reserved: 0 });
         command.answer(&ib_uverbs_create_srq_resp {
             srq_handle,
             max_wr: (1 << log_size) - 1,
-            max_sge: asked.max_sge,
+            max_sge: request.max_sge,
             srqn,
         });
         Ok(())
@@ -317,8 +320,10 @@ impl Card {
     fn end(&self, command: &Legacy<'_>) -> Result<(), Errno> {
         // The handle comes first, or after the address of the reply.
         let handle = match command.number {
-            IB_USER_VERBS_CMD_DEALLOC_PD | IB_USER_VERBS_CMD_DEREG_MR => command.asked::<u32>()?,
-            _ => command.asked::<[u32; 3]>()?[2],
+            IB_USER_VERBS_CMD_DEALLOC_PD | IB_USER_VERBS_CMD_DEREG_MR => {
+                command.request::<u32>()?
+            }
+            _ => command.request::<[u32; 3]>()?[2],
         };
         let mut state = self.lock();
         let Some(Object { kind, number, .. }) = state.objects.get(&handle).cloned() else {
@@ -356,6 +361,6 @@ fn query_device(command: &Legacy<'_>, on_demand: bool) -> Result<(), Errno> {
     device.base.atomic_cap = 1;
     device.odp_caps.general_caps = u64::from(on_demand);
     command.answer(&device);
-    command.tell(&mlx5_ib_query_device_resp::default());
+    command.reply(&mlx5_ib_query_device_resp::default());
     Ok(())
 }

@@ -32,7 +32,7 @@ pub(super) struct Legacy<'a> {
 
 impl Legacy<'_> {
     /// The core's request.
-    pub(super) fn asked<T: FromBytes>(&self) -> Result<T, Errno> {
+    pub(super) fn request<T: FromBytes>(&self) -> Result<T, Errno> {
         T::read_from_prefix(self.request)
             .map(|(words, _)| words)
             .map_err(|_| Errno::INVAL)
@@ -51,7 +51,7 @@ impl Legacy<'_> {
     }
 
     /// The driver's reply.
-    pub(super) fn tell<T: IntoBytes + Immutable>(&self, reply: &T) {
+    pub(super) fn reply<T: IntoBytes + Immutable>(&self, reply: &T) {
         put(self.uhw.output, reply);
     }
 }

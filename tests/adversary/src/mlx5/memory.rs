@@ -83,7 +83,7 @@ fn word(address: usize) -> &'static AtomicU64 {
 
 /// The bytes at `address`, split at multiples of eight: the offset of each chunk from the start,
 /// and its length.
-fn pieces(address: usize, length: usize) -> impl Iterator<Item = (usize, usize)> {
+fn ranges(address: usize, length: usize) -> impl Iterator<Item = (usize, usize)> {
     let mut at = 0;
     std::iter::from_fn(move || {
         if at >= length {
@@ -99,7 +99,7 @@ fn pieces(address: usize, length: usize) -> impl Iterator<Item = (usize, usize)>
 impl GuestMemory for Process {
     fn read(&self, address: u64, data: &mut [u8]) -> Result<(), BusError> {
         self.with(address, data.len(), |address| {
-            for (at, len) in pieces(address, data.len()) {
+            for (at, len) in ranges(address, data.len()) {
                 let from = address + at;
                 match len {
                     8 => data[at..at + 8]
@@ -112,7 +112,7 @@ impl GuestMemory for Process {
 
     fn write(&self, address: u64, data: &[u8]) -> Result<(), BusError> {
         self.with(address, data.len(), |address| {
-            for (at, len) in pieces(address, data.len()) {
+            for (at, len) in ranges(address, data.len()) {
                 let to = address + at;
                 match data[at..at + len].first_chunk() {
                     Some(bytes) => word(to).store(u64::from_ne_bytes(*bytes), Ordering::Release),

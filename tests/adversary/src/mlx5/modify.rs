@@ -42,25 +42,25 @@ impl State {
 impl Card {
     /// Checks as the core does, then as the driver does: a transition that is in no table never
     /// reaches the device.
-    pub(super) fn modify_qp(&self, asked: &ib_uverbs_modify_qp) -> Result<(), Errno> {
+    pub(super) fn modify_qp(&self, request: &ib_uverbs_modify_qp) -> Result<(), Errno> {
         let mut locked = self.lock();
         let state = &mut *locked;
-        let known = state.state_of(asked.qp_handle)?;
+        let known = state.state_of(request.qp_handle)?;
         let Some(Object {
             kind: Kind::Qp { service, .. },
             number,
             ..
-        }) = state.objects.get(&asked.qp_handle)
+        }) = state.objects.get(&request.qp_handle)
         else {
             return Err(Errno::NOENT);
         };
-        let mask = QpAttrMask::from_bits_retain(asked.attr_mask);
+        let mask = QpAttrMask::from_bits_retain(request.attr_mask);
         let from = match mask.contains(QpAttrMask::CUR_STATE) {
-            true => asked.cur_qp_state,
+            true => request.cur_qp_state,
             false => known,
         };
         let to = match mask.contains(QpAttrMask::STATE) {
-            true => asked.qp_state,
+            true => request.qp_state,
             false => from,
         };
         let kind = [QpType::Rc, QpType::Uc, QpType::Ud][*service as usize % 3];
@@ -82,7 +82,7 @@ impl Card {
             (SQE, RTS) => Transition::Recover,
             _ => return Err(Errno::INVAL),
         };
-        let has = |bit: u32| asked.qp_access_flags & bit != 0;
+        let has = |bit: u32| request.qp_access_flags & bit != 0;
         let attributes = Attributes {
             access: mask.contains(QpAttrMask::ACCESS_FLAGS).then(|| {
                 [
@@ -91,15 +91,15 @@ impl Card {
                     has(IB_UVERBS_ACCESS_REMOTE_ATOMIC),
                 ]
             }),
-            qkey: asked.qkey,
-            lid: asked.dest.dlid,
-            remote_qpn: asked.dest_qp_num,
-            recv_psn: asked.rq_psn,
-            send_psn: asked.sq_psn,
-            min_rnr_timer: asked.min_rnr_timer,
-            timeout: asked.timeout,
-            retry_count: asked.retry_cnt,
-            rnr_retry: asked.rnr_retry,
+            qkey: request.qkey,
+            lid: request.dest.dlid,
+            remote_qpn: request.dest_qp_num,
+            recv_psn: request.rq_psn,
+            send_psn: request.sq_psn,
+            min_rnr_timer: request.min_rnr_timer,
+            timeout: request.timeout,
+            retry_count: request.retry_cnt,
+            rnr_retry: request.rnr_retry,
         };
         let changed = state.function.modify_qp(*number, transition, &attributes);
         changed.map_err(|_| Errno::INVAL)

@@ -127,9 +127,9 @@ impl World<'_> {
         // A completion queue that a forgotten queue pair keeps alive is not gone, and cannot be
         // polled.
         let polled = srq.users.iter().all(|(_, cq)| self.polls(*cq));
-        let told = !self.doubt && !self.discarded && (polled || self.graveyard.is_empty());
+        let certain = !self.doubt && !self.discarded && (polled || self.graveyard.is_empty());
         let posted = srq.queue.receives_posted();
-        if told
+        if certain
             && let Some(there) = self.device.shared(srq.site, srq.number)
             && there != posted
         {

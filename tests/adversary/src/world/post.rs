@@ -159,11 +159,11 @@ impl World<'_> {
             return;
         };
         let posted = qp.send_inline(&bytes[..len], number);
-        self.told(number, posted);
+        self.record(number, posted);
     }
 
     /// A request without memory was posted or refused.
-    fn told(&mut self, number: u64, posted: Result<(), PostError>) {
+    fn record(&mut self, number: u64, posted: Result<(), PostError>) {
         match posted {
             Ok(()) => self.posted(number),
             Err(PostError::Doorbell(_)) => self.doubt = true,
@@ -188,7 +188,7 @@ impl World<'_> {
             return;
         };
         let posted = qp.recv_empty(number);
-        self.told(number, posted);
+        self.record(number, posted);
     }
 
     pub(super) fn receive(&mut self, a: u8, b: u8) -> Outcome {

@@ -66,16 +66,16 @@ fn main() -> anyhow::Result<()> {
     let mut qp = builder.build()?.activate()?;
     let mut draw = Draw(1);
     for _ in 0..COUNT {
-        let (kind, mut pieces) = (draw.below(3), 1 + draw.below(3));
+        let (kind, mut sges) = (draw.below(3), 1 + draw.below(3));
         let options = u8::try_from(draw.below(u32::from(OPTIONS) + 1))?;
         let segment = u16::try_from(100 + draw.below(900))?;
         let mut flags = SendFlags::SIGNALED;
         flags.set(SendFlags::IP_CHECKSUM, draw.below(2) != 0);
         if kind == 1 {
-            pieces = 1;
+            sges = 1;
         }
         let mut list = Vec::new();
-        for at in 0..pieces {
+        for at in 0..sges {
             let (mut offset, mut length) = (draw.below(LENGTH / 2), 1 + draw.below(400));
             if kind != 2 && at == 0 {
                 offset = 0;
@@ -132,7 +132,7 @@ fn post(
         // SAFETY: see the file's paragraph.
         unsafe { batch.push_frame(&frame) }?;
     } else {
-        let length = list.first().map_or(0, |piece| piece.length);
+        let length = list.first().map_or(0, |sge| sge.length);
         let bytes = [&memory[..length as usize]];
         let payload = if kind == 1 {
             Payload::Inline(&bytes)

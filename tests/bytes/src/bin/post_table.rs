@@ -208,7 +208,7 @@ fn describe<'a>(
 }
 
 fn sizes<'a>(builder: QueuePairBuilder<'a>, case: &Case) -> QueuePairBuilder<'a> {
-    let (requests, pieces) = match case.transport {
+    let (requests, sges) = match case.transport {
         Transport::Xrc | Transport::Dc => (0, 0),
         _ => (case.max_recv_wr, case.max_recv_sge),
     };
@@ -217,7 +217,7 @@ fn sizes<'a>(builder: QueuePairBuilder<'a>, case: &Case) -> QueuePairBuilder<'a>
         .max_send_sge(case.max_send_sge)
         .max_inline_data(case.max_inline)
         .max_recv_wr(requests)
-        .max_recv_sge(pieces)
+        .max_recv_sge(sges)
 }
 
 fn numbers(
@@ -248,13 +248,13 @@ fn numbers(
     }
 }
 
-fn pieces_of(pieces: &[(u64, u32)], mr: &MemoryRegion) -> Vec<Sge> {
-    let piece = |&(offset, length)| Sge {
+fn sges_of(sges: &[(u64, u32)], mr: &MemoryRegion) -> Vec<Sge> {
+    let sge = |&(offset, length)| Sge {
         address: MEMORY + offset,
         length,
         key: mr.lkey(),
     };
-    pieces.iter().map(piece).collect()
+    sges.iter().map(sge).collect()
 }
 
 /// Posts the receive requests of a batch with one doorbell of their queue.
@@ -266,7 +266,7 @@ fn receive(
 ) -> anyhow::Result<()> {
     let lists: Vec<Vec<Sge>> = batch
         .received()
-        .map(|one| pieces_of(&one.receive, mr))
+        .map(|one| sges_of(&one.receive, mr))
         .collect();
     let requests: Vec<RecvRequest<'_>> = lists
         .iter()
@@ -316,16 +316,16 @@ fn post(
 ) -> anyhow::Result<()> {
     let mut batch = qp.send_batch();
     for one in requests {
-        let pieces = pieces_of(&one.pieces, mr);
+        let sges = sges_of(&one.sges, mr);
         let copied: Vec<&[u8]> = one
-            .pieces
+            .sges
             .iter()
             .map(|&(offset, length)| &bytes[offset as usize..][..length as usize])
             .collect();
         let payload = if one.inline {
             Payload::Inline(&copied)
         } else {
-            Payload::Gather(&pieces)
+            Payload::Gather(&sges)
         };
         let remote = Remote {
             address: MEMORY + one.remote,

@@ -4,7 +4,7 @@ use super::{Line, unhex, word};
 
 /// A command that creates or modifies a queue.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub struct Told {
+pub struct FirmwareCommand {
     /// The manual's name for it.
     pub name: String,
     /// Its input without the page list, with numbers and addresses removed.
@@ -95,7 +95,7 @@ fn masks(name: &str) -> Option<Vec<(usize, u32)>> {
     })
 }
 
-impl Told {
+impl FirmwareCommand {
     /// `None` for commands that are not compared, and for failed ones.
     pub(super) fn new(line: &Line) -> Option<Self> {
         let masks = masks(&line.name).filter(|_| line.status == 0)?;

@@ -62,13 +62,13 @@ fn frame(line: &Line, said: Frames) -> Fetched {
         let length = bytes.len();
         bytes[end.min(length)..].fill(0);
     } else {
-        for piece in bytes[rest..].chunks_exact_mut(UNIT) {
-            if word(piece, 4) != said.lkey {
+        for sge in bytes[rest..].chunks_exact_mut(UNIT) {
+            if word(sge, 4) != said.lkey {
                 continue;
             }
-            let address = u64::from(word(piece, 8)) << 32 | u64::from(word(piece, 12));
-            piece[4..8].copy_from_slice(b"lkey");
-            piece[8..].copy_from_slice(&address.wrapping_sub(said.memory).to_be_bytes());
+            let address = u64::from(word(sge, 8)) << 32 | u64::from(word(sge, 12));
+            sge[4..8].copy_from_slice(b"lkey");
+            sge[8..].copy_from_slice(&address.wrapping_sub(said.memory).to_be_bytes());
         }
     }
     Fetched {
@@ -82,7 +82,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_header_and_a_piece_are_told_from_what_stands_between() {
+    fn headers_and_sges_are_distinguished_from_padding() {
         let said = Frames {
             lkey: 0x604,
             memory: 0x1000,

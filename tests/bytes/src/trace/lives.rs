@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{Fetched, Line, Received, Rung, Told, unhex, word};
+use super::{Fetched, FirmwareCommand, Line, Received, Rung, unhex, word};
 use crate::table::Numbers;
 
 /// Offset of the receive completion queue in CREATE_QP and CREATE_DCT.
@@ -26,7 +26,7 @@ pub struct Life {
     /// Doorbells of the completion queue of the receiving side.
     pub arms: Vec<Rung>,
     /// Firmware commands, by name; the sending side's before the receiving side's.
-    pub commands: Vec<Told>,
+    pub commands: Vec<FirmwareCommand>,
 }
 
 /// Splits a trace (JSON lines) into consecutive cases. Each creates two ends, the sending one
@@ -67,19 +67,19 @@ struct Walk<'a> {
     cqn: u32,
     /// Objects that queue pairs depend on, by name of the command and number. The kernel has some
     /// of its own.
-    unclaimed: BTreeMap<(&'static str, u32), Told>,
+    unclaimed: BTreeMap<(&'static str, u32), FirmwareCommand>,
 }
 
 impl Walk<'_> {
     fn command(&mut self, line: &Line) {
-        let Some(told) = Told::new(line) else {
+        let Some(command) = FirmwareCommand::new(line) else {
             return;
         };
         let (input, output) = (unhex(&line.input), unhex(&line.output));
         let created = word(&output, COMMAND_NUMBER) & NUMBER;
         match line.name.as_str() {
-            "CREATE_CQ" => drop(self.unclaimed.insert((CREATE_CQ, created), told)),
-            "CREATE_RMP" => drop(self.unclaimed.insert((CREATE_RMP, created), told)),
+            "CREATE_CQ" => drop(self.unclaimed.insert((CREATE_CQ, created), command)),
+            "CREATE_RMP" => drop(self.unclaimed.insert((CREATE_RMP, created), command)),
             // A target of dynamic connections is created by a command of its own.
             "CREATE_QP" | "CREATE_DCT" => {
                 let at = self.created / 2;
@@ -100,14 +100,14 @@ impl Walk<'_> {
                 let upon = upon.into_iter().take(1 + usize::from(receives));
                 let claimed = upon.filter_map(|key| self.unclaimed.remove(&key));
                 self.lives[at].commands.extend(claimed);
-                self.lives[at].commands.push(told);
+                self.lives[at].commands.push(command);
             }
             _ => {
                 let changed = word(&input, COMMAND_NUMBER) & NUMBER;
                 if let Some((case, life)) = self.current()
                     && [case.qpn, case.peer].contains(&changed)
                 {
-                    life.commands.push(told);
+                    life.commands.push(command);
                 }
             }
         }
@@ -145,7 +145,7 @@ mod tests {
         r#"{"kind":"command","name":"CREATE_QP","in":"05","out":"000000000000000000000008"}"#;
 
     #[test]
-    fn numbers_are_replaced_and_lives_told_apart() {
+    fn numbers_are_replaced_and_incarnations_distinguished() {
         let trace = [
             CREATE_SENDER,
             CREATE_RECEIVER,

@@ -8,7 +8,7 @@ mod receives;
 mod rings;
 mod sends;
 
-pub use commands::Told;
+pub use commands::FirmwareCommand;
 pub use frames::{Frames, frames};
 pub use lives::{Life, lives};
 pub use qos::qos;

@@ -1,7 +1,7 @@
 //! Commands for rates and for the scheduling tree, whether issued by the kernel or by the library
 //! in a DEVX command.
 
-use super::{Line, Told, unhex, word};
+use super::{FirmwareCommand, Line, unhex, word};
 
 /// Longer than any of these commands; the trace leaves out trailing zeros.
 const LENGTH: usize = 0x200;
@@ -17,14 +17,14 @@ const SEND_GROUP: usize = 0x40;
 /// The commands of a run, in order: elements have consecutive numbers instead of the device's,
 /// queues have none, and the user context is 1 if it is the program's own.
 #[must_use]
-pub fn qos(trace: &str) -> Vec<Told> {
+pub fn qos(trace: &str) -> Vec<FirmwareCommand> {
     let lines = trace
         .lines()
         .filter_map(|line| serde_json::from_str::<Line>(line).ok())
         .filter(|line| line.kind == "command" && line.status == 0);
     // The parent of the root, which does not exist, has number 0.
     let mut elements = vec![0];
-    let mut told = Vec::new();
+    let mut commands = Vec::new();
     for line in lines {
         let mut input = unhex(&line.input);
         input.resize(LENGTH, 0);
@@ -55,13 +55,13 @@ pub fn qos(trace: &str) -> Vec<Told> {
         if line.name == "CREATE_GENERAL_OBJECT" {
             elements.push(word(&unhex(&line.output), NUMBER));
         }
-        told.push(Told {
+        commands.push(FirmwareCommand {
             name: line.name,
             input,
             places: 0,
         });
     }
-    told
+    commands
 }
 
 #[cfg(test)]
@@ -84,10 +84,10 @@ mod tests {
             destroy,
         ]
         .join("\n");
-        let told = qos(&trace);
-        assert_eq!(word(&told[0].input, PARENT), 0);
-        assert_eq!(word(&told[1].input, PARENT), 1);
-        assert_eq!(word(&told[2].input, NUMBER), 2);
-        assert_eq!(told[2].input[..4], [0x0a, 3, 0, 1]);
+        let commands = qos(&trace);
+        assert_eq!(word(&commands[0].input, PARENT), 0);
+        assert_eq!(word(&commands[1].input, PARENT), 1);
+        assert_eq!(word(&commands[2].input, NUMBER), 2);
+        assert_eq!(commands[2].input[..4], [0x0a, 3, 0, 1]);
     }
 }

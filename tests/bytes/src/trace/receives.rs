@@ -41,8 +41,8 @@ impl Received {
                 .chunks_exact(UNIT)
                 .position(|unit| unit[4..8] == END.to_be_bytes());
             if let Some(end) = end {
-                let pieces = bytes.len() - UNIT;
-                left = bytes.drain((end + 1) * UNIT..pieces).collect();
+                let sges = bytes.len() - UNIT;
+                left = bytes.drain((end + 1) * UNIT..sges).collect();
             }
         }
         for unit in bytes.chunks_exact_mut(UNIT) {

@@ -27,7 +27,7 @@ impl Fetched {
         {
             operand.fill(0);
         }
-        let length: u32 = request.pieces.iter().map(|(_, length)| length).sum();
+        let length: u32 = request.sges.iter().map(|(_, length)| length).sum();
         if request.inline && length > 0 {
             let remote = matches!(request.verb, Verb::RdmaWrite | Verb::RdmaWriteWithImm);
             let start = (1 + route + usize::from(remote)) * 16;

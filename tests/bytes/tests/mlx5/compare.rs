@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use bytes_tests::Table;
-use bytes_tests::asked::asked;
+use bytes_tests::requests::requests;
 use bytes_tests::table::{Batch, Case, Verb};
 use bytes_tests::trace::{Life, Rung};
 
@@ -23,7 +23,7 @@ pub(crate) struct Counts {
     arms: usize,
     commands: usize,
     /// Commands to the kernel.
-    pub(crate) asked: usize,
+    pub(crate) requests: usize,
     /// Known differences, by the words of the crate's list.
     pub(crate) on_purpose: BTreeMap<&'static str, usize>,
 }
@@ -174,8 +174,8 @@ fn receives_are_the_same(
 }
 
 /// Checks what was requested of the kernel and of its driver.
-pub(crate) fn asked_is_the_same(theirs: &str, ours: &str, counts: &mut Counts) {
-    let (theirs, ours) = (asked(theirs), asked(ours));
+pub(crate) fn compare_requests(theirs: &str, ours: &str, counts: &mut Counts) {
+    let (theirs, ours) = (requests(theirs), requests(ours));
     for (at, (one, other)) in theirs.iter().zip(&ours).enumerate() {
         assert_eq!(
             (&one.name, &one.parts),
@@ -188,5 +188,5 @@ pub(crate) fn asked_is_the_same(theirs: &str, ours: &str, counts: &mut Counts) {
         counts.differs(7, one.target != other.target);
     }
     assert_eq!(theirs.len(), ours.len());
-    counts.asked += theirs.len();
+    counts.requests += theirs.len();
 }

@@ -58,7 +58,7 @@ impl Setup {
             .with_binary(rings, "rings-theirs")
             .with_binary(frames, "frames-theirs")
             .with_file(here.join("oracle/post.py"), "/post.py")
-            .with_file(here.join("oracle/asked.py"), "/asked.py");
+            .with_file(here.join("oracle/requested.py"), "/requested.py");
         for (number, table) in tables.iter().enumerate() {
             machine = machine.with_file(table, &format!("/table{number}"));
         }

@@ -17,9 +17,9 @@ mod machine;
 use std::path::PathBuf;
 
 use bytes_tests::table::Numbers;
-use bytes_tests::trace::{Frames, Told, frames, lives, qos};
+use bytes_tests::trace::{FirmwareCommand, Frames, frames, lives, qos};
 use bytes_tests::{Table, generate};
-use compare::{Counts, ON_PURPOSE, asked_is_the_same, compare};
+use compare::{Counts, ON_PURPOSE, compare, compare_requests};
 use machine::{Bench, Setup};
 use testbed::Kernel;
 use testbed::connectx::Function;
@@ -49,7 +49,7 @@ fn requests_are_the_same(bench: &Bench, tables: &[Table]) -> Counts {
     for (number, table) in tables.iter().enumerate() {
         let traced = |program: &str| {
             bench.run(&format!(
-                "python3 /asked.py {program} mlx5_0 /table{number}"
+                "python3 /requested.py {program} mlx5_0 /table{number}"
             ))
         };
         let (theirs, ours) = (traced("python3 /post.py"), traced("post-table"));
@@ -70,20 +70,22 @@ fn requests_are_the_same(bench: &Bench, tables: &[Table]) -> Counts {
             &lives(&ours.trace, &our_numbers),
             &mut counts,
         );
-        asked_is_the_same(&theirs.said, &ours.said, &mut counts);
+        compare_requests(&theirs.said, &ours.said, &mut counts);
         // Two completion queues, two queue pairs, three modifications of each.
-        assert!(counts.asked >= 10 * table.cases.len(), "{counts:?}");
+        assert!(counts.requests >= 10 * table.cases.len(), "{counts:?}");
     }
     counts
 }
 
 /// Rates and scheduling elements.
 fn qos_is_the_same(bench: &Bench, function: Function, counts: &mut Counts) -> usize {
-    let traced = |program: &str| bench.run(&format!("python3 /asked.py {program} mlx5_0"));
+    let traced = |program: &str| bench.run(&format!("python3 /requested.py {program} mlx5_0"));
     let (theirs, ours) = (traced("qos-theirs"), traced("post-qos"));
-    asked_is_the_same(&theirs.said, &ours.said, counts);
+    compare_requests(&theirs.said, &ours.said, counts);
     let (theirs, ours) = (qos(&theirs.trace), qos(&ours.trace));
-    let names = |told: &[Told]| -> Vec<_> { told.iter().map(|one| one.name.clone()).collect() };
+    let names = |commands: &[FirmwareCommand]| -> Vec<_> {
+        commands.iter().map(|one| one.name.clone()).collect()
+    };
     assert_eq!(names(&theirs), names(&ours));
     for (at, (one, other)) in theirs.iter().zip(&ours).enumerate() {
         let differences = one.differences(other);
@@ -106,9 +108,9 @@ fn qos_is_the_same(bench: &Bench, function: Function, counts: &mut Counts) -> us
 
 /// Raw packets: checksums, segmentation, inline data.
 fn frames_are_the_same(bench: &Bench, counts: &mut Counts) -> usize {
-    let traced = |program: &str| bench.run(&format!("python3 /asked.py {program} mlx5_0"));
+    let traced = |program: &str| bench.run(&format!("python3 /requested.py {program} mlx5_0"));
     let (theirs, ours) = (traced("frames-theirs"), traced("post-frames"));
-    asked_is_the_same(&theirs.said, &ours.said, counts);
+    compare_requests(&theirs.said, &ours.said, counts);
     let [theirs, ours] = [theirs, ours].map(|run| {
         let mut said = run.said.lines();
         let said: Frames = said

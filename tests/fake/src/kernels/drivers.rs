@@ -1,10 +1,10 @@
 //! What is requested of mlx5's driver.
 
-use super::{Asked, Since, Tried};
+use super::{Requirement, Since, Tried};
 
 /// Methods that are requested when they are used, and are `Unsupported` where the kernel has none.
-const fn method(major: u8, minor: u8, what: &'static str) -> Asked {
-    Asked {
+const fn method(major: u8, minor: u8, what: &'static str) -> Requirement {
+    Requirement {
         since: Since::Kernel(major, minor),
         what,
         without: "`Unsupported`",
@@ -14,8 +14,8 @@ const fn method(major: u8, minor: u8, what: &'static str) -> Asked {
 }
 
 /// The same, without a test.
-const fn read(major: u8, minor: u8, what: &'static str) -> Asked {
-    Asked {
+const fn read(major: u8, minor: u8, what: &'static str) -> Requirement {
+    Requirement {
         test: "",
         tried: Tried::Read,
         ..method(major, minor, what)
@@ -23,8 +23,8 @@ const fn read(major: u8, minor: u8, what: &'static str) -> Asked {
 }
 
 /// mlx5's driver, oldest first.
-pub const OF_MLX5: &[Asked] = &[
-    Asked {
+pub const OF_MLX5: &[Requirement] = &[
+    Requirement {
         since: Since::Kernel(4, 19),
         what: "contexts with firmware commands (`MLX5_IB_ALLOC_UCTX_DEVX`)",
         without: "a context without; what needs them is `Unsupported`",
@@ -37,7 +37,7 @@ pub const OF_MLX5: &[Asked] = &[
     method(5, 2, "`DEVX_ASYNC_CMD_FD` (or 5.1)"),
     method(5, 3, "`DEVX_ASYNC_EVENT_FD`, subscriptions"),
     method(5, 6, "`VAR`"),
-    Asked {
+    Requirement {
         since: Since::Kernel(5, 7),
         what: "`UAR`: pages of doorbells as needed",
         without: "the doorbells that a context has from the start",
@@ -50,11 +50,11 @@ pub const OF_MLX5: &[Asked] = &[
     method(5, 14, "`DEVICE/QUERY_PORT`"),
     method(6, 0, "`STEERING_ANCHOR`"),
     read(6, 1, "`DEVX_UMEM` of a dmabuf"),
-    Asked {
+    Requirement {
         since: Since::Kernel(6, 11),
         what: "a completion queue's page of registers by an attribute (`CREATE_CQ_UAR_INDEX`; not in 6.8)",
-        without: "in the driver's own words, up to page 65 535; beyond, the queue is refused",
-        test: "completion_queues_are_told_of_pages_with_large_numbers",
+        without: "in the driver data, up to page 65 535; beyond, the queue is refused",
+        test: "completion_queues_learn_of_pages_with_large_numbers",
         tried: Tried::MadeUp,
     },
     method(6, 12, "`GET_DATA_DIRECT_SYSFS_PATH`"),

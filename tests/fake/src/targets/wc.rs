@@ -43,7 +43,7 @@ pub fn wc(bytes: &[u8]) {
     };
     // The ids of posted work, so that the bytes can match them.
     let number = looped.qp.qp_num();
-    let cookies = [RingOf::Send(number), RingOf::Receive(number)].map(|queue| {
+    let user_data = [RingOf::Send(number), RingOf::Receive(number)].map(|queue| {
         bench
             .ring(queue)
             .map_or(0, |ring| ring.read::<u64>(ring.element(0)))
@@ -54,11 +54,11 @@ pub fn wc(bytes: &[u8]) {
         let rest = input.take(WC - 8);
         wc[8..8 + rest.len()].copy_from_slice(rest);
         let low = aim & 0x7f;
-        let cookie = match low % 3 {
+        let user_data = match low % 3 {
             0 => input.number(8),
-            side => cookies[usize::from(side) - 1].wrapping_add(u64::from(low / 3)),
+            side => user_data[usize::from(side) - 1].wrapping_add(u64::from(low / 3)),
         };
-        wc[..8].copy_from_slice(&cookie.to_ne_bytes());
+        wc[..8].copy_from_slice(&user_data.to_ne_bytes());
         if aim & 0x80 != 0 {
             // The queue pair's own number, where the bytes would have to guess it.
             wc[32..36].copy_from_slice(&number.to_ne_bytes());

@@ -75,8 +75,8 @@ fn a_service_refuses_or_is_not_there() {
     assert_eq!(refused.outcome(), EventStatus::Refused(2));
     // Connections do not find services of datagrams, nor the reverse.
     ask(port + 1, 18);
-    let nobody = next(&client, EventKind::Unreachable).unwrap();
-    assert_eq!(nobody.outcome(), EventStatus::Refused(1));
+    let refused = next(&client, EventKind::Unreachable).unwrap();
+    assert_eq!(refused.outcome(), EventStatus::Refused(1));
     let connection = resolve(&client, 2, PortSpace::Tcp, port).unwrap();
     cm::connect(
         &client,

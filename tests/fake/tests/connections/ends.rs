@@ -42,7 +42,7 @@ fn a_disconnect_is_answered_by_the_peers_program() {
 }
 
 #[test]
-fn destroying_tells_the_peer_whatever_it_waits_for() {
+fn destroying_notifies_the_peer_whatever_it_waits_for() {
     let bench = Bench::newest();
     let (server, client, port, _) = pair(&bench);
     let rejected = |file: &CmFile| next(file, EventKind::Rejected).unwrap().outcome();
@@ -172,7 +172,7 @@ fn a_failed_accept_has_rejected() {
 }
 
 #[test]
-fn f01_a_removed_device_is_told_to_every_id_and_leaves_only_the_destroy() {
+fn f01_a_removed_device_is_reported_to_every_id_and_leaves_only_the_destroy() {
     let bench = Bench::newest();
     let (server, client, port, listener) = pair(&bench);
     let (active, passive) = connected(&client, &server, port, 17).unwrap();

@@ -144,8 +144,8 @@ fn nobody_listens() {
     let active = resolve(&client, CLIENT, PortSpace::Tcp, 4711).unwrap();
     cm::connect(&client, active, &params(17, &[]).unwrap(), Ece::default()).unwrap();
     let rejected = next(&client, EventKind::Rejected).unwrap();
-    let nobody = EventStatus::Rejected(RejectReason::InvalidServiceId);
-    assert_eq!(rejected.outcome(), nobody);
+    let refused = EventStatus::Rejected(RejectReason::InvalidServiceId);
+    assert_eq!(rejected.outcome(), refused);
 }
 
 #[test]

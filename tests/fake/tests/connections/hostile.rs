@@ -85,7 +85,7 @@ fn f11_a_signal_does_not_cost_an_event() {
 }
 
 #[test]
-fn f10_any_errno_of_any_command_is_told_with_its_operation() {
+fn f10_any_errno_of_any_command_is_reported_with_its_operation() {
     let bench = Bench::newest();
     let (server, client) = (
         bench.connection_manager().unwrap(),

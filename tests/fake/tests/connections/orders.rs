@@ -209,8 +209,8 @@ fn older_kernels_lack_two_commands() {
             let event = next(&file, EventKind::User).unwrap();
             assert_eq!((event.uid, event.status), (5, -5));
             assert_eq!(event.argument(), 0x0102_0304_0506_0708);
-            let nobody = cm::write_event(&file, 77, EventKind::User, 0, 0);
-            assert_eq!(errno(nobody), Errno::NOENT);
+            let refused = cm::write_event(&file, 77, EventKind::User, 0, 0);
+            assert_eq!(errno(refused), Errno::NOENT);
         } else {
             assert_eq!(service.errno(), Some(Errno::INVAL));
             assert_eq!(services.errno(), Some(Errno::NOSYS));

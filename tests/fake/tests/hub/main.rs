@@ -349,7 +349,7 @@ fn a_panic_while_building_leaves_the_hub_as_it_was() {
 }
 
 #[test]
-fn forgotten_futures_hold_nobody_up() {
+fn forgotten_futures_block_no_other() {
     let context = Bench::newest().context().unwrap();
     let pd = context.alloc_pd().unwrap();
     let (a, b) = (hub(&pd, |hub| hub), hub(&pd, |hub| hub));

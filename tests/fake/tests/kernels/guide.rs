@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use fake_tests::kernels::{ASKED, OF_MLX5, Since, rows};
+use fake_tests::kernels::{OF_MLX5, REQUIREMENTS, Since, rows};
 use uverbs::error::Op;
 use uverbs_fake::{Feature, Profile};
 
@@ -62,8 +62,8 @@ fn root() -> PathBuf {
 fn the_guide_has_these_tables() {
     let guide = fs::read_to_string(root().join("docs/guide/kernels.md")).unwrap();
     let tables = [
-        ("what is asked", rows(ASKED)),
-        ("what is asked of mlx5", rows(OF_MLX5)),
+        ("what is required", rows(REQUIREMENTS)),
+        ("what is required of mlx5", rows(OF_MLX5)),
         ("ways", table_of_ways()),
     ];
     let others: Vec<String> = tables
@@ -84,7 +84,7 @@ fn rows_are_in_order_and_their_tests_exist() {
     for folder in ["providers", "tests"] {
         collect(&root().join(folder), &mut sources);
     }
-    for table in [ASKED, OF_MLX5] {
+    for table in [REQUIREMENTS, OF_MLX5] {
         assert!(table.is_sorted_by_key(|row| row.since.version()));
         for row in table {
             let name = format!("fn {}(", row.test);
@@ -97,10 +97,10 @@ fn rows_are_in_order_and_their_tests_exist() {
     }
     // Every kernel feature that the fake plays has its row.
     for feature in Feature::ALL {
-        let told = ASKED
+        let listed = REQUIREMENTS
             .iter()
             .any(|row| matches!(row.since, Since::Fake(of) if of == *feature));
-        assert!(told, "{feature:?}");
+        assert!(listed, "{feature:?}");
     }
 }
 

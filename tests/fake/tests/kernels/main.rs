@@ -39,14 +39,14 @@ fn the_heart_of_the_verbs_beats_on_every_kernel() {
             ),
             _ => ("`INVOKE_WRITE`", ["method"; 4]),
         };
-        let asked = [
+        let groups = [
             Op::GetContext,
             Op::CreateQueuePair,
             Op::CreateCompletionQueue,
             Op::DeregisterMemory,
         ];
         let version = profile.version();
-        assert_eq!(asked.map(way), wanted.map(Some), "{version:?}");
+        assert_eq!(groups.map(way), wanted.map(Some), "{version:?}");
         for op in [
             Op::QueryDevice,
             Op::AllocProtectionDomain,

@@ -21,7 +21,7 @@ pub(super) struct Shape {
     pub(super) sends: u32,
     pub(super) receives: u32,
     /// Scatter/gather entries of a request.
-    pub(super) pieces: u32,
+    pub(super) sges: u32,
     pub(super) inline: u32,
     /// Its receives are in a shared queue.
     pub(super) shared: bool,
@@ -38,7 +38,7 @@ pub(super) struct Bench {
     target: ExposedMemory,
     /// What the target should hold.
     expected: Vec<u8>,
-    pieces: usize,
+    sges: usize,
     inline: usize,
     most: usize,
     /// How many of the operations the transport has.
@@ -48,7 +48,7 @@ pub(super) struct Bench {
 }
 
 /// A request under way, and what it should lead to.
-struct Asked {
+struct Expected {
     user_data: u64,
     opcode: WcOpcode,
     signaled: bool,
@@ -71,13 +71,11 @@ impl Bench {
             .queue_pair(shape.kind, &send_cq, &recv_cq)
             .access(ALL)
             .max_send_wr(shape.sends)
-            .max_send_sge(shape.pieces)
+            .max_send_sge(shape.sges)
             .max_inline_data(shape.inline);
         builder = match &srq {
             Some(srq) => builder.srq(srq).max_recv_wr(0).max_recv_sge(0),
-            None => builder
-                .max_recv_wr(shape.receives)
-                .max_recv_sge(shape.pieces),
+            None => builder.max_recv_wr(shape.receives).max_recv_sge(shape.sges),
         };
         if let Some(index) = world.gid_index() {
             builder = builder.gid_index(index);
@@ -90,7 +88,7 @@ impl Bench {
             srq: srq.map(owned::SharedReceiveQueue::new),
             target,
             expected: vec![0; TARGET],
-            pieces: shape.pieces as usize,
+            sges: shape.sges as usize,
             inline: shape.inline as usize,
             most: shape.sends.min(shape.receives) as usize,
             kinds: if shape.kind == QpType::Uc { 4 } else { 7 },
@@ -156,14 +154,14 @@ impl Bench {
             }
             None if room == 0 => self.qp.recv_empty(user_data).unwrap(),
             None => {
-                let memory = self.memory(&vec![0; room], self.pieces);
+                let memory = self.memory(&vec![0; room], self.sges);
                 self.qp.recv_into(memory, user_data).unwrap();
             }
         }
     }
 
     /// A random request: what is posted, its inline data, and what is expected.
-    fn request(&mut self, signaled: bool) -> (Work, Option<Vec<Vec<u8>>>, Asked) {
+    fn request(&mut self, signaled: bool) -> (Work, Option<Vec<Vec<u8>>>, Expected) {
         let kind = self.below(self.kinds);
         let inlined = kind < 4 && self.inline > 0 && self.below(2) == 0;
         let most = if inlined { self.inline } else { LONGEST };
@@ -226,18 +224,18 @@ impl Bench {
             parts.into_iter().map(take).collect()
         });
         if inline.is_none() && (length > 0 || kind > 4) {
-            let most = if kind > 4 { 1 } else { self.pieces };
+            let most = if kind > 4 { 1 } else { self.sges };
             let memory = self.memory(&bytes, most);
             work = work.memory(memory);
         }
-        let asked = Asked {
+        let expects = Expected {
             user_data,
             opcode,
             signaled,
             brings,
             received,
         };
-        (work, inline, asked)
+        (work, inline, expects)
     }
 
     fn word(&self, at: usize) -> u64 {
@@ -250,7 +248,7 @@ impl Bench {
 
     /// One request, to its end.
     pub(super) fn one(&mut self) {
-        let (work, inline, asked) = self.request(true);
+        let (work, inline, expects) = self.request(true);
         match inline {
             Some(parts) => {
                 let parts: Vec<&[u8]> = parts.iter().map(Vec::as_slice).collect();
@@ -259,7 +257,7 @@ impl Bench {
             None => self.qp.post(work).unwrap(),
         }
         self.world.run();
-        self.check(vec![asked]);
+        self.check(vec![expects]);
     }
 
     /// Several with one doorbell, to their end.
@@ -279,7 +277,7 @@ impl Bench {
         let mut batch = self.qp.batch();
         let mut all = Vec::new();
         let mut refused = Vec::new();
-        for (work, inline, asked) in requests.drain(..) {
+        for (work, inline, expects) in requests.drain(..) {
             let pushed = match &inline {
                 Some(parts) => {
                     let parts: Vec<&[u8]> = parts.iter().map(Vec::as_slice).collect();
@@ -288,8 +286,8 @@ impl Bench {
                 None => batch.push(work),
             };
             match pushed {
-                Ok(()) => all.push(asked),
-                Err(error) => refused.push((error.error, asked.user_data)),
+                Ok(()) => all.push(expects),
+                Err(error) => refused.push((error.error, expects.user_data)),
             }
         }
         assert_eq!(batch.len(), all.len());
@@ -324,13 +322,13 @@ impl Bench {
     }
 
     /// Everything that should have completed has, in its order and with its data.
-    fn check(&mut self, all: Vec<Asked>) {
+    fn check(&mut self, all: Vec<Expected>) {
         let (number, mut brought) = (self.qp.qp_num(), Vec::new());
-        for asked in all.iter().filter(|asked| asked.signaled) {
+        for expects in all.iter().filter(|expects| expects.signaled) {
             let done = self.sent().unwrap();
             assert_eq!(done.status, WcStatus::Success, "{done:?}");
-            assert_eq!(done.user_data, asked.user_data);
-            assert_eq!(done.completion.opcode, asked.opcode, "{done:?}");
+            assert_eq!(done.user_data, expects.user_data);
+            assert_eq!(done.completion.opcode, expects.opcode, "{done:?}");
             assert_eq!(done.completion.qp_num, number);
             brought.push((done.user_data, done.memory));
         }
@@ -339,11 +337,11 @@ impl Bench {
             assert!(one.carried_out);
             brought.push((one.user_data, one.memory));
         }
-        for asked in all {
-            if let Some((bytes, imm, opcode)) = asked.received {
+        for expects in all {
+            if let Some((bytes, imm, opcode)) = expects.received {
                 let done = self.received().unwrap();
                 assert_eq!(done.status, WcStatus::Success, "{done:?}");
-                assert_eq!(done.user_data, asked.user_data);
+                assert_eq!(done.user_data, expects.user_data);
                 assert_eq!(done.completion.opcode, opcode);
                 assert_eq!(done.completion.imm, imm);
                 assert_eq!(done.completion.qp_num, number);
@@ -353,14 +351,14 @@ impl Bench {
                     assert!(contents(&done.memory).starts_with(&bytes));
                 }
             }
-            if let Some(bytes) = asked.brings {
+            if let Some(bytes) = expects.brings {
                 let memory = brought
                     .iter()
-                    .find(|(number, _)| *number == asked.user_data);
+                    .find(|(number, _)| *number == expects.user_data);
                 let found = memory
                     .map(|(_, memory)| contents(memory))
                     .unwrap_or_default();
-                assert_eq!(found, bytes, "{:?}", asked.opcode);
+                assert_eq!(found, bytes, "{:?}", expects.opcode);
             }
         }
         assert!(self.received().is_none());

@@ -11,7 +11,7 @@ use uverbs::{AccessFlags, QpState, QpType, WcStatus};
 const SHAPE: Shape = Shape {
     sends: 16,
     receives: 16,
-    pieces: 2,
+    sges: 2,
     inline: 32,
     shared: false,
     kind: QpType::Rc,

@@ -29,7 +29,7 @@ const SHAPES: [Shape; 7] = [
     Shape {
         sends: 20,
         receives: 50,
-        pieces: 3,
+        sges: 3,
         inline: 28,
         shared: false,
         kind: QpType::Uc,
@@ -37,7 +37,7 @@ const SHAPES: [Shape; 7] = [
     Shape {
         sends: 1,
         receives: 1,
-        pieces: 1,
+        sges: 1,
         inline: 0,
         shared: false,
         kind: QpType::Rc,
@@ -45,7 +45,7 @@ const SHAPES: [Shape; 7] = [
     Shape {
         sends: 7,
         receives: 3,
-        pieces: 2,
+        sges: 2,
         inline: 16,
         shared: false,
         kind: QpType::Rc,
@@ -53,7 +53,7 @@ const SHAPES: [Shape; 7] = [
     Shape {
         sends: 64,
         receives: 64,
-        pieces: 5,
+        sges: 5,
         inline: 100,
         shared: false,
         kind: QpType::Rc,
@@ -61,7 +61,7 @@ const SHAPES: [Shape; 7] = [
     Shape {
         sends: 300,
         receives: 1000,
-        pieces: 13,
+        sges: 13,
         inline: 400,
         shared: false,
         kind: QpType::Rc,
@@ -69,7 +69,7 @@ const SHAPES: [Shape; 7] = [
     Shape {
         sends: 16,
         receives: 5,
-        pieces: 1,
+        sges: 1,
         inline: 60,
         shared: true,
         kind: QpType::Rc,
@@ -77,7 +77,7 @@ const SHAPES: [Shape; 7] = [
     Shape {
         sends: 33,
         receives: 600,
-        pieces: 1,
+        sges: 1,
         inline: 32,
         shared: true,
         kind: QpType::Rc,

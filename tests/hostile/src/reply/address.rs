@@ -41,15 +41,15 @@ fn one(run: &Run, which: u8) {
         0 => {
             let vector = vector(run);
             let cookie = tape.long();
-            run.told(run.with_uhw(|uhw| ah::create(file, handle, &vector, cookie, uhw)));
+            run.examine(run.with_uhw(|uhw| ah::create(file, handle, &vector, cookie, uhw)));
         }
-        1 => drop(run.told(ah::KIND.destroy(file, handle))),
+        1 => drop(run.examine(ah::KIND.destroy(file, handle))),
         2 => {
             let mut gid = [0; 16];
             tape.fill(&mut gid);
             let gid = Gid::from_bytes(gid);
-            run.told(mcast::attach(file, handle, &gid, tape.half()));
-            run.told(mcast::detach(file, handle, &gid, tape.half()));
+            run.examine(mcast::attach(file, handle, &gid, tape.half()));
+            run.examine(mcast::detach(file, handle, &gid, tape.half()));
         }
         3 => {
             let specs = tape.take(usize::from(tape.byte()));
@@ -66,8 +66,8 @@ fn one(run: &Run, which: u8) {
                 flags: flow::Flags::from_bits_truncate(tape.word()),
                 specs: &specs,
             };
-            run.told(run.with_uhw(|uhw| flow::create(file, &request, uhw)));
+            run.examine(run.with_uhw(|uhw| flow::create(file, &request, uhw)));
         }
-        _ => drop(run.told(flow::KIND.destroy(file, handle))),
+        _ => drop(run.examine(flow::KIND.destroy(file, handle))),
     }
 }

@@ -38,21 +38,21 @@ fn one(run: &Run, which: u8) {
                 }),
                 ..cq::Create::new(tape.word(), tape.long())
             };
-            run.told(run.with_uhw(|uhw| cq::create(file, &request, uhw)));
+            run.examine(run.with_uhw(|uhw| cq::create(file, &request, uhw)));
         }
         1 => {
             let entries = tape.word();
-            run.told(run.with_uhw(|uhw| cq::resize(file, handle, entries, uhw)));
+            run.examine(run.with_uhw(|uhw| cq::resize(file, handle, entries, uhw)));
         }
-        2 => drop(run.told(cq::modify(file, handle, tape.half(), tape.half()))),
+        2 => drop(run.examine(cq::modify(file, handle, tape.half(), tape.half()))),
         3 => {
             let _ = cq::request_notify(file, handle, tape.flag());
         }
         4 => {
             let max = usize::from(tape.byte());
-            let polled = run.told(cq::poll(file, handle, max));
+            let polled = run.examine(cq::poll(file, handle, max));
             assert!(polled.is_none_or(|polled| polled.len() <= max));
         }
-        _ => drop(run.told(cq::KIND.destroy(file, handle))),
+        _ => drop(run.examine(cq::KIND.destroy(file, handle))),
     }
 }

@@ -33,19 +33,19 @@ fn about_context(run: &Run) {
             let request = context::GetContext {
                 ucap_fds: if some { &fds } else { &[] },
             };
-            run.told(run.with_uhw(|uhw| context::get(file, &request, uhw)));
+            run.examine(run.with_uhw(|uhw| context::get(file, &request, uhw)));
         }
-        2 => drop(run.told(run.with_uhw(|uhw| context::query(file, uhw)))),
-        3 => drop(run.told(run.with_uhw(|uhw| device::query(file, uhw)))),
-        4 => drop(run.told(comp_channel::create(file))),
-        5 => drop(run.told(event::alloc_async(file))),
+        2 => drop(run.examine(run.with_uhw(|uhw| context::query(file, uhw)))),
+        3 => drop(run.examine(run.with_uhw(|uhw| device::query(file, uhw)))),
+        4 => drop(run.examine(comp_channel::create(file))),
+        5 => drop(run.examine(event::alloc_async(file))),
         6 => {
-            run.told(event::read_async(file, run.fd()));
-            run.told(event::read_completion(file, run.fd()));
+            run.examine(event::read_async(file, run.fd()));
+            run.examine(event::read_completion(file, run.fd()));
         }
         _ => {
             let offset = tape.long();
-            run.told(run.with_uhw(|uhw| dmabuf::export(file, offset, uhw)));
+            run.examine(run.with_uhw(|uhw| dmabuf::export(file, offset, uhw)));
         }
     }
 }
@@ -53,20 +53,20 @@ fn about_context(run: &Run) {
 fn about_ports(run: &Run) {
     let (tape, file) = (&run.tape, &run.file);
     match tape.byte() % 5 {
-        0 => drop(run.told(device::query_port(file, tape.word() & 0x1ff))),
-        1 => drop(run.told(device::query_port_speed(file, tape.word()))),
+        0 => drop(run.examine(device::query_port(file, tape.word() & 0x1ff))),
+        1 => drop(run.examine(device::query_port_speed(file, tape.word()))),
         2 => {
             let room = usize::from(tape.byte());
             let object = tape.half();
-            let handles = run.told(device::info_handles(file, object, room));
+            let handles = run.examine(device::info_handles(file, object, room));
             assert!(handles.is_none_or(|handles| handles.len() <= room.max(1)));
         }
         3 => {
             let room = usize::from(tape.byte());
-            let table = run.told(gid::query_table(file, room));
+            let table = run.examine(gid::query_table(file, room));
             assert!(table.is_none_or(|table| table.len() <= room.max(1)));
         }
-        _ => drop(run.told(gid::query_entry(
+        _ => drop(run.examine(gid::query_entry(
             file,
             tape.byte().into(),
             tape.byte().into(),
@@ -80,26 +80,26 @@ fn about_counters(run: &Run) {
     let handle = tape.byte().into();
     let entry = tape.one_of(&[Entry::Completions, Entry::Errors]);
     match tape.byte() % 9 {
-        0 => drop(run.told(comp_cntr::query_caps(file))),
-        1 => drop(run.told(run.with_uhw(|uhw| comp_cntr::create(file, uhw)))),
+        0 => drop(run.examine(comp_cntr::query_caps(file))),
+        1 => drop(run.examine(run.with_uhw(|uhw| comp_cntr::create(file, uhw)))),
         2 => {
             let change = tape.one_of(&[Change::Set, Change::Increment]);
             let value = tape.long();
-            run.told(comp_cntr::modify(file, handle, entry, change, value));
+            run.examine(comp_cntr::modify(file, handle, entry, change, value));
         }
-        3 => drop(run.told(comp_cntr::read(file, handle, entry))),
+        3 => drop(run.examine(comp_cntr::read(file, handle, entry))),
         4 => {
             let operations = Operations::from_bits_retain(tape.word() & 0x7f);
-            run.told(comp_cntr::attach(file, 1, handle, operations));
+            run.examine(comp_cntr::attach(file, 1, handle, operations));
         }
-        5 => drop(run.told(comp_cntr::KIND.destroy(file, handle))),
-        6 => drop(run.told(run.with_uhw(|uhw| counters::create(file, uhw)))),
+        5 => drop(run.examine(comp_cntr::KIND.destroy(file, handle))),
+        6 => drop(run.examine(run.with_uhw(|uhw| counters::create(file, uhw)))),
         7 => {
             let mut values = vec![0; tape.pick(20)];
             let cached = tape.flag();
-            run.told(run.with_uhw(|uhw| counters::read(file, handle, &mut values, cached, uhw)));
+            run.examine(run.with_uhw(|uhw| counters::read(file, handle, &mut values, cached, uhw)));
         }
-        _ => drop(run.told(counters::KIND.destroy(file, handle))),
+        _ => drop(run.examine(counters::KIND.destroy(file, handle))),
     }
 }
 
@@ -123,8 +123,8 @@ fn about_actions(run: &Run) {
         }),
     };
     match tape.byte() % 3 {
-        0 => drop(run.told(run.with_uhw(|uhw| flow_action::create_esp(file, &esp, uhw)))),
-        1 => drop(run.told(run.with_uhw(|uhw| flow_action::modify_esp(file, 1, &esp, uhw)))),
-        _ => drop(run.told(flow_action::KIND.destroy(file, 1))),
+        0 => drop(run.examine(run.with_uhw(|uhw| flow_action::create_esp(file, &esp, uhw)))),
+        1 => drop(run.examine(run.with_uhw(|uhw| flow_action::modify_esp(file, 1, &esp, uhw)))),
+        _ => drop(run.examine(flow_action::KIND.destroy(file, 1))),
     }
 }

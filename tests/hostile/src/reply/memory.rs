@@ -38,7 +38,7 @@ fn register(run: &Run) {
                 iova,
                 access,
             };
-            run.told(run.with_uhw(|uhw| mr::register(file, &request, uhw)));
+            run.examine(run.with_uhw(|uhw| mr::register(file, &request, uhw)));
         }
         1 => {
             let request = mr::RegisterEx {
@@ -55,7 +55,7 @@ fn register(run: &Run) {
                 access,
                 dma_handle: tape.maybe(crate::Tape::word),
             };
-            run.told(run.with_uhw(|uhw| mr::register_ex(file, &request, uhw)));
+            run.examine(run.with_uhw(|uhw| mr::register_ex(file, &request, uhw)));
         }
         2 => {
             let request = mr::RegisterDmabuf {
@@ -66,7 +66,7 @@ fn register(run: &Run) {
                 iova,
                 access,
             };
-            run.told(run.with_uhw(|uhw| mr::register_dmabuf(file, &request, uhw)));
+            run.examine(run.with_uhw(|uhw| mr::register_dmabuf(file, &request, uhw)));
         }
         _ => {
             let request = mr::RegisterDm {
@@ -76,7 +76,7 @@ fn register(run: &Run) {
                 length,
                 access,
             };
-            run.told(mr::register_dm(
+            run.examine(mr::register_dm(
                 file,
                 &request,
                 &uverbs_core::sys::Uhw::NONE,
@@ -99,9 +99,9 @@ fn about_regions(run: &Run) {
                 pd: 1,
                 access: access(run),
             };
-            run.told(run.with_uhw(|uhw| mr::reregister(file, &request, uhw)));
+            run.examine(run.with_uhw(|uhw| mr::reregister(file, &request, uhw)));
         }
-        1 => drop(run.told(mr::query(file, handle))),
+        1 => drop(run.examine(mr::query(file, handle))),
         2 => {
             let ranges = vec![ib_uverbs_sge::default(); tape.pick(5)];
             let request = mr::Advise {
@@ -110,9 +110,9 @@ fn about_regions(run: &Run) {
                 flags: MrAdviceFlags::from_bits_truncate(tape.byte().into()),
                 ranges: &ranges,
             };
-            run.told(run.with_uhw(|uhw| mr::advise(file, &request, uhw)));
+            run.examine(run.with_uhw(|uhw| mr::advise(file, &request, uhw)));
         }
-        _ => drop(run.told(mr::KIND.destroy(file, handle))),
+        _ => drop(run.examine(mr::KIND.destroy(file, handle))),
     }
 }
 
@@ -120,18 +120,18 @@ fn about_others(run: &Run) {
     let (tape, file) = (&run.tape, &run.file);
     let handle = tape.byte().into();
     match tape.byte() % 8 {
-        0 => drop(run.told(run.with_uhw(|uhw| pd::alloc(file, uhw)))),
-        1 => drop(run.told(pd::KIND.destroy(file, handle))),
+        0 => drop(run.examine(run.with_uhw(|uhw| pd::alloc(file, uhw)))),
+        1 => drop(run.examine(pd::KIND.destroy(file, handle))),
         2 => {
             let kind = MwType::from_raw(tape.byte() % 4);
-            run.told(run.with_uhw(|uhw| mw::alloc(file, handle, kind, uhw)));
+            run.examine(run.with_uhw(|uhw| mw::alloc(file, handle, kind, uhw)));
         }
-        3 => drop(run.told(mw::KIND.destroy(file, handle))),
+        3 => drop(run.examine(mw::KIND.destroy(file, handle))),
         4 => {
             let (length, alignment) = (tape.long(), tape.word());
-            run.told(run.with_uhw(|uhw| dm::alloc(file, length, alignment, uhw)));
+            run.examine(run.with_uhw(|uhw| dm::alloc(file, length, alignment, uhw)));
         }
-        5 => drop(run.told(dm::KIND.destroy(file, handle))),
+        5 => drop(run.examine(dm::KIND.destroy(file, handle))),
         6 => {
             let request = dmah::Alloc {
                 cpu: tape.maybe(crate::Tape::word),
@@ -140,8 +140,8 @@ fn about_others(run: &Run) {
                 }),
                 hint: tape.maybe(crate::Tape::byte),
             };
-            run.told(run.with_uhw(|uhw| dmah::alloc(file, &request, uhw)));
+            run.examine(run.with_uhw(|uhw| dmah::alloc(file, &request, uhw)));
         }
-        _ => drop(run.told(dmah::KIND.destroy(file, handle))),
+        _ => drop(run.examine(dmah::KIND.destroy(file, handle))),
     }
 }

@@ -78,7 +78,7 @@ impl Run {
     }
 
     /// Examines a result as users do.
-    pub(crate) fn told<T: Debug>(&self, result: Result<T>) -> Option<T> {
+    pub(crate) fn examine<T: Debug>(&self, result: Result<T>) -> Option<T> {
         match result {
             Ok(value) => {
                 let _ = format!("{value:?}");

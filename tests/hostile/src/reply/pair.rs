@@ -53,7 +53,7 @@ pub(super) fn create(run: &Run) {
         event_fd: tape.maybe(|_| run.fd()),
         ..qp::Create::new(kind(run), parent, tape.long(), caps)
     };
-    run.told(run.with_uhw(|uhw| qp::create(&run.file, &request, uhw)));
+    run.examine(run.with_uhw(|uhw| qp::create(&run.file, &request, uhw)));
 }
 
 fn attr(run: &Run) -> QpAttr {
@@ -80,11 +80,11 @@ fn one(run: &Run, which: u8) {
         0 => create(run),
         1 => {
             let attr = attr(run);
-            run.told(run.with_uhw(|uhw| qp::modify(file, handle, &attr, uhw)));
+            run.examine(run.with_uhw(|uhw| qp::modify(file, handle, &attr, uhw)));
         }
         2 => {
             let mask = QpAttrMask::from_bits_truncate(tape.word());
-            run.told(qp::query(file, handle, mask));
+            run.examine(qp::query(file, handle, mask));
         }
         3 => {
             let _ = qp::doorbell(file, handle);
@@ -94,20 +94,20 @@ fn one(run: &Run, which: u8) {
         6 => {
             let mut gid = [0; 16];
             tape.fill(&mut gid);
-            run.told(mcast::attach(
+            run.examine(mcast::attach(
                 file,
                 handle,
                 &Gid::from_bytes(gid),
                 tape.half(),
             ));
-            run.told(mcast::detach(
+            run.examine(mcast::detach(
                 file,
                 handle,
                 &Gid::from_bytes(gid),
                 tape.half(),
             ));
         }
-        _ => drop(run.told(qp::KIND.destroy(file, handle))),
+        _ => drop(run.examine(qp::KIND.destroy(file, handle))),
     }
 }
 
@@ -157,7 +157,7 @@ fn send(run: &Run, handle: u32) {
             SendRequest::new(operation(run), Payload::Gather(pieces)).with(flags)
         })
         .collect();
-    run.told(qp::post_send(&run.file, handle, &requests));
+    run.examine(qp::post_send(&run.file, handle, &requests));
 }
 
 fn receive(run: &Run, handle: u32) {
@@ -167,8 +167,8 @@ fn receive(run: &Run, handle: u32) {
         .iter()
         .map(|scatter| RecvRequest { wr_id: 1, scatter })
         .collect();
-    run.told(qp::post_recv(&run.file, handle, &requests));
-    run.told(uverbs_core::cmd::srq::post_recv(
+    run.examine(qp::post_recv(&run.file, handle, &requests));
+    run.examine(uverbs_core::cmd::srq::post_recv(
         &run.file, handle, &requests,
     ));
 }

@@ -25,7 +25,7 @@ pub(super) fn create_srq(run: &Run, kind: srq::Kind) {
         user_handle: tape.long(),
         event_fd: tape.maybe(|_| run.fd()),
     };
-    run.told(run.with_uhw(|uhw| srq::create(&run.file, &request, uhw)));
+    run.examine(run.with_uhw(|uhw| srq::create(&run.file, &request, uhw)));
 }
 
 fn one(run: &Run, which: u8) {
@@ -48,10 +48,10 @@ fn one(run: &Run, which: u8) {
                 max_wr: tape.maybe(crate::Tape::word),
                 limit: tape.maybe(crate::Tape::word),
             };
-            run.told(run.with_uhw(|uhw| srq::modify(file, handle, &change, uhw)));
+            run.examine(run.with_uhw(|uhw| srq::modify(file, handle, &change, uhw)));
         }
-        2 => drop(run.told(srq::query(file, handle))),
-        3 => drop(run.told(srq::KIND.destroy(file, handle))),
+        2 => drop(run.examine(srq::query(file, handle))),
+        3 => drop(run.examine(srq::KIND.destroy(file, handle))),
         4 => {
             let request = wq::Create {
                 pd: handle,
@@ -62,7 +62,7 @@ fn one(run: &Run, which: u8) {
                 user_handle: tape.long(),
                 event_fd: tape.maybe(|_| run.fd()),
             };
-            run.told(run.with_uhw(|uhw| wq::create(file, &request, uhw)));
+            run.examine(run.with_uhw(|uhw| wq::create(file, &request, uhw)));
         }
         5 => {
             const STATES: [wq::State; 3] = [wq::State::Reset, wq::State::Ready, wq::State::Error];
@@ -72,13 +72,13 @@ fn one(run: &Run, which: u8) {
                 current: tape.maybe(|tape| tape.one_of(&STATES)),
                 flags: tape.maybe(|tape| (flags(tape), flags(tape))),
             };
-            run.told(run.with_uhw(|uhw| wq::modify(file, handle, &request, uhw)));
+            run.examine(run.with_uhw(|uhw| wq::modify(file, handle, &request, uhw)));
         }
-        6 => drop(run.told(wq::KIND.destroy(file, handle))),
+        6 => drop(run.examine(wq::KIND.destroy(file, handle))),
         7 => {
             let queues = vec![handle; tape.pick(70)];
-            run.told(run.with_uhw(|uhw| ind_table::create(file, &queues, uhw)));
+            run.examine(run.with_uhw(|uhw| ind_table::create(file, &queues, uhw)));
         }
-        _ => drop(run.told(ind_table::KIND.destroy(file, handle))),
+        _ => drop(run.examine(ind_table::KIND.destroy(file, handle))),
     }
 }

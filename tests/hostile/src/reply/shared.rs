@@ -25,9 +25,9 @@ fn one(run: &Run, which: u8) {
                 create: tape.flag(),
                 exclusive: tape.flag(),
             };
-            run.told(run.with_uhw(|uhw| xrcd::open(file, &request, uhw)));
+            run.examine(run.with_uhw(|uhw| xrcd::open(file, &request, uhw)));
         }
-        1 => drop(run.told(xrcd::KIND.destroy(file, handle))),
+        1 => drop(run.examine(xrcd::KIND.destroy(file, handle))),
         2 => {
             let request = qp::Open {
                 xrcd: handle,
@@ -35,7 +35,7 @@ fn one(run: &Run, which: u8) {
                 qp_type: pair::kind(run),
                 user_handle: tape.long(),
             };
-            run.told(run.with_uhw(|uhw| qp::open(file, &request, uhw)));
+            run.examine(run.with_uhw(|uhw| qp::open(file, &request, uhw)));
         }
         3 => pair::create(run),
         _ => create_srq(

@@ -79,7 +79,7 @@ pub(crate) type Step = fn(&mut Life) -> Option<()>;
 
 pub(crate) const STEPS: &[(&str, Step)] = &[
     ("open", Life::open),
-    ("questions", Life::ask),
+    ("queries", Life::queries),
     ("domains", Life::make_domains),
     ("queue", Life::make_cq),
     ("shared queue", Life::make_srq),
@@ -152,7 +152,7 @@ impl Life {
     }
 
     /// Queries a device and its ports, and allocates what only mlx5 devices have.
-    pub(crate) fn ask(&mut self) -> Option<()> {
+    pub(crate) fn queries(&mut self) -> Option<()> {
         let context = self.context.as_ref()?;
         let _ = context.query_port(1);
         let _ = context.gid_table();

@@ -41,8 +41,8 @@ fn stamped(context: &Context, timestamps: Timestamps) -> Stamped {
 
 impl Stamped {
     fn write(&mut self, wr_id: u64) {
-        let pieces = [self.memory.sge(0, 64)];
-        let request = SendRequest::write(&pieces, self.memory.remote(2048)).signaled();
+        let sges = [self.memory.sge(0, 64)];
+        let request = SendRequest::write(&sges, self.memory.remote(2048)).signaled();
         raw::send(&mut self.qp, &[request.wr_id(wr_id)]).unwrap();
     }
 
@@ -127,7 +127,7 @@ fn completions_are_stamped_with_the_time_of_day() {
 }
 
 #[test]
-fn queues_that_did_not_ask_have_no_stamps_and_failures_have_none() {
+fn queues_without_timestamps_have_none_and_neither_have_failures() {
     requests_fail();
     let context = open();
     let mut s = stamped(&context, Timestamps::None);
@@ -135,9 +135,9 @@ fn queues_that_did_not_ask_have_no_stamps_and_failures_have_none() {
     let (done, stamp) = s.next();
     assert!(done.is_success() && stamp.is_none(), "{done:?} {stamp:?}");
     let mut s = stamped(&context, Timestamps::Raw);
-    let pieces = [s.memory.sge(0, 64)];
+    let sges = [s.memory.sge(0, 64)];
     let remote = s.memory.remote(1 << 20);
-    let request = SendRequest::write(&pieces, remote).signaled();
+    let request = SendRequest::write(&sges, remote).signaled();
     raw::send(&mut s.qp, &[request]).unwrap();
     let (done, stamp) = s.next();
     assert!(!done.is_success() && stamp.is_none(), "{done:?} {stamp:?}");

@@ -73,18 +73,18 @@ impl Ends {
         let mut sends = Vec::new();
         for &number in &numbers {
             if number % 7 != 3 {
-                let pieces = [self.memory.sge(2048, 64)];
-                raw::recv(&mut self.receiver, number, &pieces).unwrap();
+                let sges = [self.memory.sge(2048, 64)];
+                raw::recv(&mut self.receiver, number, &sges).unwrap();
                 sends.push(number);
             }
         }
         let mut batch = self.sender.send_batch();
         for &number in &numbers {
-            let pieces = [self.memory.sge(0, length(number))];
+            let sges = [self.memory.sge(0, length(number))];
             let request = match number % 14 {
-                3 => SendRequest::read(&pieces, self.memory.remote(1024)),
-                10 => SendRequest::write(&pieces, self.memory.remote(1024)),
-                _ => SendRequest::send(&pieces),
+                3 => SendRequest::read(&sges, self.memory.remote(1024)),
+                10 => SendRequest::write(&sges, self.memory.remote(1024)),
+                _ => SendRequest::send(&sges),
             };
             raw::push(&mut batch, &request.wr_id(number).signaled()).unwrap();
         }

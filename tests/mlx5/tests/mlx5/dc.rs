@@ -73,8 +73,8 @@ fn one_initiator_reaches_many_targets() {
         raw::recv_shared(&mut receivers[at].srq, 500 + round, &[to.sge(0, 4096)]).unwrap();
         let target = &receivers[at].target;
         let destination = s.way.to_dc_target(target.qp_num(), KEY + round % 2);
-        let pieces = [from.sge(0, 4096)];
-        let request = SendRequest::send(&pieces).wr_id(round).signaled();
+        let sges = [from.sge(0, 4096)];
+        let request = SendRequest::send(&sges).wr_id(round).signaled();
         mlx5::send_dc(&mut s.qp, &request, &destination).unwrap();
         let done = next(&mut s.cq);
         assert!(done.is_success() && done.wr_id == round, "{done:?}");
@@ -98,14 +98,14 @@ fn targets_are_written_and_read() {
     let to = Registered::remote_all(&r.pd, 4096);
     from.fill(|at| u8::try_from(at % 229).unwrap());
     let destination = s.way.to_dc_target(r.target.qp_num(), KEY);
-    let pieces = [from.sge(0, 2048)];
-    let write = SendRequest::write(&pieces, to.remote(100)).signaled();
+    let sges = [from.sge(0, 2048)];
+    let write = SendRequest::write(&sges, to.remote(100)).signaled();
     mlx5::send_dc(&mut s.qp, &write, &destination).unwrap();
     assert!(next(&mut s.cq).is_success());
     assert_eq!(to.get(100, 2048), from.get(0, 2048));
 
-    let pieces = [from.sge(2048, 1024)];
-    let read = SendRequest::read(&pieces, to.remote(100)).signaled();
+    let sges = [from.sge(2048, 1024)];
+    let read = SendRequest::read(&sges, to.remote(100)).signaled();
     mlx5::send_dc(&mut s.qp, &read, &destination).unwrap();
     assert!(next(&mut s.cq).is_success());
     assert_eq!(from.get(2048, 1024), from.get(0, 1024));
@@ -122,7 +122,7 @@ fn targets_are_written_and_read() {
 }
 
 #[test]
-fn a_wrong_access_key_reaches_nobody() {
+fn a_wrong_access_key_reaches_no_target() {
     verbs_tests::requests_fail();
     let context = open();
     let mut r = receiver(&context, KEY);
@@ -138,7 +138,7 @@ fn a_wrong_access_key_reaches_nobody() {
 }
 
 #[test]
-fn what_initiators_and_targets_lack_is_told() {
+fn what_initiators_and_targets_lack_is_reported() {
     let context = open();
     let mut r = receiver(&context, KEY);
     let mut s = sender(&context, &r);

@@ -69,7 +69,7 @@ fn create(devx: &Devx, command: &Mailbox, parents: Vec<Parent>) -> uverbs::Resul
 }
 
 #[test]
-fn capabilities_are_told_typed_and_raw() {
+fn capabilities_are_reported_typed_and_raw() {
     let devx = devx();
     let general = devx.general_caps().unwrap();
     assert!(general.qos && general.qpc_extension && general.log_max_uctx > 0);
@@ -123,29 +123,29 @@ fn a_status_becomes_the_errno_it_stands_for() {
 }
 
 #[test]
-fn queues_of_verbs_are_asked_about_and_changed() {
+fn queues_of_verbs_are_queried_and_changed() {
     const PERIOD: Field = field(0x20, 27, 16);
     const COUNT: Field = field(0x20, 15, 0);
     const QUERY_RMP: u16 = 0x90f;
     const RMP_STATE: Field = field(0x20, 23, 20);
     let pair = Pair::new(QpType::Rc);
     let adapter = pair.a.context.mlx5().unwrap();
-    let mut asked = Mailbox::command(opcode::QUERY_QP, 0, 16);
-    asked.set(OBJECT_ID, pair.a.qp.qp_num());
-    let reply = adapter.query_queue(&pair.a.qp, &asked, 0x110).unwrap();
+    let mut query = Mailbox::command(opcode::QUERY_QP, 0, 16);
+    query.set(OBJECT_ID, pair.a.qp.qp_num());
+    let reply = adapter.query_queue(&pair.a.qp, &query, 0x110).unwrap();
     // Ready to send, and connected to the other one.
     assert_eq!(reply.get(field(0x18, 31, 28)), 3, "{reply:?}");
 
     // The number has to be that of the queue.
-    let error = adapter.query_queue(&pair.a.cq, &asked, 0x110).unwrap_err();
+    let error = adapter.query_queue(&pair.a.cq, &query, 0x110).unwrap_err();
     assert_eq!(error.errno(), Some(Errno::INVAL), "{error}");
-    asked.set(OBJECT_ID, pair.a.qp.qp_num() + 1);
-    let error = adapter.query_queue(&pair.a.qp, &asked, 0x110).unwrap_err();
+    query.set(OBJECT_ID, pair.a.qp.qp_num() + 1);
+    let error = adapter.query_queue(&pair.a.qp, &query, 0x110).unwrap_err();
     assert_eq!(error.errno(), Some(Errno::INVAL), "{error}");
     // In another context its handle is that of another object.
     let elsewhere = open().mlx5().unwrap();
     let error = elsewhere
-        .query_queue(&pair.a.qp, &asked, 0x110)
+        .query_queue(&pair.a.qp, &query, 0x110)
         .unwrap_err();
     assert_eq!(
         (error.kind(), error.errno()),
@@ -153,17 +153,17 @@ fn queues_of_verbs_are_asked_about_and_changed() {
     );
 
     let srq = pair.a.pd.create_srq(8, 1).unwrap();
-    let mut asked = Mailbox::command(QUERY_RMP, 0, 16);
-    asked.set(OBJECT_ID, srq.firmware_number().unwrap());
-    let reply = adapter.query_queue(&srq, &asked, 0x110).unwrap();
+    let mut query = Mailbox::command(QUERY_RMP, 0, 16);
+    query.set(OBJECT_ID, srq.firmware_number().unwrap());
+    let reply = adapter.query_queue(&srq, &query, 0x110).unwrap();
     assert_eq!(reply.get(RMP_STATE), 1, "ready: {reply:?}");
 
     let cq = &pair.a.cq;
     let number = cq.firmware_number().unwrap();
     let known = || {
-        let mut asked = Mailbox::command(opcode::QUERY_CQ, 0, 16);
-        asked.set(OBJECT_ID, number);
-        let reply = adapter.query_queue(cq, &asked, 0x110).unwrap();
+        let mut query = Mailbox::command(opcode::QUERY_CQ, 0, 16);
+        query.set(OBJECT_ID, number);
+        let reply = adapter.query_queue(cq, &query, 0x110).unwrap();
         (reply.get(PERIOD), reply.get(COUNT))
     };
     assert_eq!(known(), (0, 0));
@@ -178,7 +178,7 @@ fn queues_of_verbs_are_asked_about_and_changed() {
 }
 
 #[test]
-fn objects_are_made_asked_and_destroyed_after_their_users() {
+fn objects_are_created_queried_and_destroyed_after_their_users() {
     let devx = devx();
     let queue = Queue::new(&devx);
     let reply = queue.object.query(&queue.query(), 0x110).unwrap();
@@ -239,7 +239,7 @@ fn replies_come_later_through_a_descriptor() {
 }
 
 #[test]
-fn general_objects_are_asked_about_later_too_but_not_by_6_1() {
+fn general_objects_are_queried_later_too_but_not_by_6_1() {
     let devx = devx();
     let mut command = Mailbox::command(opcode::CREATE_GENERAL_OBJECT, 0, 144);
     command.set(OBJECT_TYPE, opcode::SCHEDULING_ELEMENT.into());
@@ -250,11 +250,11 @@ fn general_objects_are_asked_about_later_too_but_not_by_6_1() {
     query.set(OBJECT_ID, object.id());
     object.query(&query, 0x110).unwrap();
     let replies = devx.query_replies().unwrap();
-    let asked = object.query_async(&replies, &query, 0x110, 1);
+    let query = object.query_async(&replies, &query, 0x110, 1);
     if kernel() < (6, 2) {
-        assert_eq!(asked.unwrap_err().errno(), Some(Errno::INVAL));
+        assert_eq!(query.unwrap_err().errno(), Some(Errno::INVAL));
     } else {
-        asked.unwrap();
+        query.unwrap();
         assert_eq!(replies.next().unwrap().id, 1);
     }
 }
@@ -297,7 +297,7 @@ fn events_come_to_those_who_subscribed() {
 }
 
 #[test]
-fn a_channel_without_data_tells_cookies_once() {
+fn a_channel_without_data_reports_each_user_data_once() {
     kernel_may_say("CQ error on CQN");
     // The queue may be gone before the kernel has received all three.
     kernel_may_say("Async event for bogus CQ");

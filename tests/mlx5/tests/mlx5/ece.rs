@@ -81,22 +81,22 @@ fn two_adapters_agree_to_what_both_have() {
     let (mut a, mut b) = (End::of(&one), End::of(&other));
     let (mut first, mut second) = (a.prepare(QpType::Rc), b.prepare(QpType::Rc));
     // As exchanged over a channel of the user's.
-    let told = [&first, &second].map(|end| (end.endpoint(), end.ece().unwrap().to_bytes()));
-    assert_eq!(Ece::from_bytes(&told[0].1), ece(ONE));
-    assert_eq!(Ece::from_bytes(&told[1].1), ece(OTHER));
-    first.set_ece(&Ece::from_bytes(&told[1].1)).unwrap();
-    second.set_ece(&Ece::from_bytes(&told[0].1)).unwrap();
+    let endpoints = [&first, &second].map(|end| (end.endpoint(), end.ece().unwrap().to_bytes()));
+    assert_eq!(Ece::from_bytes(&endpoints[0].1), ece(ONE));
+    assert_eq!(Ece::from_bytes(&endpoints[1].1), ece(OTHER));
+    first.set_ece(&Ece::from_bytes(&endpoints[1].1)).unwrap();
+    second.set_ece(&Ece::from_bytes(&endpoints[0].1)).unwrap();
     assert_eq!(first.ece().unwrap(), ece(ONE), "still what it offers");
-    let mut first = first.handshake(told[1].0).unwrap();
-    let mut second = second.handshake(told[0].0).unwrap();
+    let mut first = first.handshake(endpoints[1].0).unwrap();
+    let mut second = second.handshake(endpoints[0].0).unwrap();
     assert_eq!(first.ece().unwrap(), ece(BOTH));
     assert_eq!(second.ece().unwrap(), ece(BOTH));
 
     let (from, to) = (Registered::local(&a.pd, 64), Registered::local(&b.pd, 64));
     from.fill(|at| u8::try_from(at).unwrap());
     raw::recv(&mut second, 1, &[to.sge(0, 64)]).unwrap();
-    let pieces = [from.sge(0, 64)];
-    raw::send(&mut first, &[SendRequest::send(&pieces).signaled()]).unwrap();
+    let sges = [from.sge(0, 64)];
+    raw::send(&mut first, &[SendRequest::send(&sges).signaled()]).unwrap();
     assert!(next(&mut a.cq).is_success() && next(&mut b.cq).is_success());
     assert_eq!(to.all(), from.all());
 }
@@ -152,11 +152,11 @@ fn any_change_after_init_carries_them() {
         for (at, step) in steps.iter().chain([&last]).enumerate() {
             if at == carrier {
                 qp.set_ece(&ece(OTHER)).unwrap();
-                assert_eq!(qp.ece().unwrap(), ece(0), "nobody agreed yet");
+                assert_eq!(qp.ece().unwrap(), ece(0), "not agreed yet");
             }
             qp.modify(step).unwrap();
-            let told = if at < carrier { ONE } else { BOTH };
-            assert_eq!(qp.ece().unwrap(), ece(told), "step {at} of {carrier}");
+            let options = if at < carrier { ONE } else { BOTH };
+            assert_eq!(qp.ece().unwrap(), ece(options), "step {at} of {carrier}");
         }
         qp.modify(&QpAttr::to(QpState::Reset)).unwrap();
         assert_eq!(qp.ece().unwrap(), ece(ONE), "from the beginning");
@@ -164,7 +164,7 @@ fn any_change_after_init_carries_them() {
 }
 
 #[test]
-fn what_cannot_be_agreed_to_is_told() {
+fn what_cannot_be_agreed_to_is_reported() {
     let end = End::of(&open());
     let mut prepared = end.prepare(QpType::Rc);
     for (vendor_id, comp_mask, kind) in [
@@ -191,7 +191,7 @@ fn what_cannot_be_agreed_to_is_told() {
 }
 
 #[test]
-fn a_refused_change_leaves_the_wish_for_the_next() {
+fn a_refused_change_leaves_the_request_for_the_next() {
     kernel_may_say("mlx5");
     let mut model = Model::open();
     let end = End::of(&open());

@@ -71,7 +71,7 @@ fn f24_an_opcode_that_does_not_exist_is_an_error_and_the_next_entry_none() {
 }
 
 #[test]
-fn f24_an_entry_about_nobody_is_passed_over() {
+fn f24_an_entry_of_no_queue_is_skipped() {
     let mut writer = Writer::new();
     writer.spoil("user-index");
     nothing(&mut writer.pair.a.cq);
@@ -125,7 +125,7 @@ fn f24_an_entry_that_the_device_keeps_is_not_seen() {
 }
 
 #[test]
-fn received_bytes_are_told_as_the_device_tells_them() {
+fn received_bytes_are_reported_as_the_device_counts_them() {
     let mut pair = Pair::new(QpType::Rc);
     let to = Registered::local(&pair.b.pd, 64);
     raw::recv(&mut pair.b.qp, 5, &[to.sge(0, 64)]).unwrap();
@@ -163,7 +163,7 @@ fn f22_a_full_send_queue_says_so_and_takes_more_once_it_is_polled() {
 }
 
 #[test]
-fn f23_an_overrun_is_told_as_an_event_and_ends_in_errors() {
+fn f23_an_overrun_is_reported_as_an_event_and_ends_in_errors() {
     requests_fail();
     kernel_may_say("CQ error on CQN");
     kernel_may_say("mlx5");

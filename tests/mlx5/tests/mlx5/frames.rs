@@ -99,8 +99,8 @@ pub(crate) fn frame(to: [u8; 6], from: [u8; 6], ether_type: u16, fill: u8) -> Ve
 }
 
 pub(crate) fn send(port: &mut Port, bytes: &[u8]) {
-    let pieces = [bytes];
-    let request = SendRequest::send_inline(&pieces).signaled();
+    let sges = [bytes];
+    let request = SendRequest::send_inline(&sges).signaled();
     let mut batch = port.qp.send_batch();
     batch.push_inline(&request).unwrap();
     batch.submit().unwrap();
@@ -158,9 +158,9 @@ fn frames_in_memory(from: &str, to: &str, wants_headers: bool) {
     let sent = frame(b.mac, a.mac, ETHER_TYPE, 7);
     let memory = Registered::local(&a.pd, 128);
     memory.fill(|at| sent.get(at).copied().unwrap_or(0xee));
-    let mut put = |pieces: &[Sge]| {
+    let mut put = |sges: &[Sge]| {
         let mut batch = a.qp.send_batch();
-        raw::push(&mut batch, &SendRequest::send(pieces))
+        raw::push(&mut batch, &SendRequest::send(sges))
     };
     let expected = if wants_headers {
         Err(PostError::UnsupportedOperation)
@@ -171,11 +171,11 @@ fn frames_in_memory(from: &str, to: &str, wants_headers: bool) {
     for (wr_id, cuts) in (0..).zip([&[60][..], &[18, 60], &[7, 60], &[50, 60]]) {
         raw::recv(&mut b.qp, wr_id, &[got.sge(0, 128)]).unwrap();
         let starts = std::iter::once(&0).chain(cuts);
-        let pieces: Vec<_> = starts
+        let sges: Vec<_> = starts
             .zip(cuts)
             .map(|(start, end)| memory.sge(*start, u32::try_from(end - start).unwrap()))
             .collect();
-        let request = SendRequest::send(&pieces).wr_id(wr_id).signaled();
+        let request = SendRequest::send(&sges).wr_id(wr_id).signaled();
         mlx5::send_packet(&mut a.qp, &request).unwrap();
         let done = next(&mut a.cq);
         assert!(done.is_success() && done.wr_id == wr_id, "{done:?}");
@@ -281,7 +281,7 @@ fn roce_rules_go_with_their_queue_pair() {
 }
 
 #[test]
-fn roce_what_rules_and_frames_cannot_be_is_told() {
+fn roce_impossible_rules_and_frames_are_refused() {
     let mut a = port(&device_name(), 0);
     let wanted = [of_type(a.mac, ETHER_TYPE); 11];
     let error = a.qp.create_flow(&rule(&wanted)).unwrap_err();

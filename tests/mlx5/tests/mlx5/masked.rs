@@ -68,11 +68,11 @@ fn ib_masked_atomics_change_what_their_masks_say() {
     let mut pair = Pair::new(QpType::Rc);
     let answer = Registered::local(&pair.a.pd, 8);
     let word = Registered::remote_all(&pair.b.pd, 16);
-    let piece = answer.sge(0, 8);
+    let sge = answer.sge(0, 8);
     for (case, wr_id) in CASES.iter().zip(0..) {
         word.put(8, &case.before.to_ne_bytes());
         let operation = case.operation;
-        mlx5::masked_atomic(&mut pair.a.qp, wr_id, word.remote(8), operation, &piece).unwrap();
+        mlx5::masked_atomic(&mut pair.a.qp, wr_id, word.remote(8), operation, &sge).unwrap();
         let done = next(&mut pair.a.cq);
         let expected = match operation {
             MaskedAtomic::CompareSwap { .. } => WcOpcode::CompareSwap,
@@ -97,8 +97,8 @@ fn roce_a_device_without_masked_atomics_says_so_in_the_completion() {
         let mut pair = Pair::new(QpType::Rc);
         let answer = Registered::local(&pair.a.pd, 8);
         let word = Registered::remote_all(&pair.b.pd, 8);
-        let piece = answer.sge(0, 8);
-        mlx5::masked_atomic(&mut pair.a.qp, 6, word.remote(0), operation, &piece).unwrap();
+        let sge = answer.sge(0, 8);
+        mlx5::masked_atomic(&mut pair.a.qp, 6, word.remote(0), operation, &sge).unwrap();
         let done = next(&mut pair.a.cq);
         assert_eq!(
             (done.wr_id, done.status),
@@ -115,8 +115,8 @@ fn ill_formed_masked_atomics_are_refused() {
     let answer = Registered::local(&pair.a.pd, 16);
     let word = Registered::remote_all(&pair.b.pd, 16);
     let (short, whole) = (answer.sge(0, 4), answer.sge(0, 8));
-    for (at, piece) in [(0, &short), (4, &whole)] {
-        let error = mlx5::masked_atomic(&mut pair.a.qp, 0, word.remote(at), ADD, piece);
+    for (at, sge) in [(0, &short), (4, &whole)] {
+        let error = mlx5::masked_atomic(&mut pair.a.qp, 0, word.remote(at), ADD, sge);
         assert_eq!(error, Err(PostError::InvalidRequest));
     }
     let mut other = Pair::new(QpType::Uc);

@@ -40,23 +40,23 @@ fn device_memory_is_written_and_read_by_this_side_and_by_peers() {
         address,
         key: region.rkey(),
     };
-    let pieces = [here.sge(0, 96)];
-    let fetch = SendRequest::read(&pieces, remote(0)).signaled();
+    let sges = [here.sge(0, 96)];
+    let fetch = SendRequest::read(&sges, remote(0)).signaled();
     raw::send(&mut pair.a.qp, &[fetch]).unwrap();
     assert!(next(&mut pair.a.cq).is_success());
     assert_eq!(here.get(0, 96), bytes[4..]);
     here.fill(|at| u8::try_from(at % 7).unwrap());
-    let pieces = [here.sge(0, 4096)];
-    let write = SendRequest::write(&pieces, remote(0)).signaled();
+    let sges = [here.sge(0, 4096)];
+    let write = SendRequest::write(&sges, remote(0)).signaled();
     raw::send(&mut pair.a.qp, &[write]).unwrap();
     assert!(next(&mut pair.a.cq).is_success());
     assert_eq!(read(&memory, 4096, 4096), here.all());
     assert_eq!(read(&memory, 4092, 4), bytes[..4]);
     // Local scatter/gather entries in it: sent from one device memory.
-    let pieces = [region.sge(16, 64).unwrap()];
+    let sges = [region.sge(16, 64).unwrap()];
     let to = Registered::local(&pair.a.pd, 64);
     raw::recv(&mut pair.a.qp, 1, &[to.sge(0, 64)]).unwrap();
-    raw::send(&mut pair.b.qp, &[SendRequest::send(&pieces).signaled()]).unwrap();
+    raw::send(&mut pair.b.qp, &[SendRequest::send(&sges).signaled()]).unwrap();
     assert!(next(&mut pair.b.cq).is_success() && next(&mut pair.a.cq).is_success());
     assert_eq!(to.all(), here.get(16, 64));
 }
@@ -73,9 +73,9 @@ fn device_memory_counts() {
         address: 8,
         key: region.rkey(),
     };
-    let pieces = [here.sge(0, 8)];
+    let sges = [here.sge(0, 8)];
     let operation = Operation::FetchAdd { remote, add: 1 };
-    let request = SendRequest::new(operation, Payload::Gather(&pieces)).signaled();
+    let request = SendRequest::new(operation, Payload::Gather(&sges)).signaled();
     raw::send(&mut pair.a.qp, &[request]).unwrap();
     assert!(next(&mut pair.a.cq).is_success());
     assert_eq!(here.word(0), 41);
@@ -147,13 +147,13 @@ fn what_goes_nowhere_is_lost_and_zeros_come_from_there() {
     there.fill(|at| u8::try_from(at).unwrap());
     let here = Registered::local(&pair.a.pd, 256);
     // The first 100 bytes of a read are discarded.
-    let pieces = [null.sge(100), here.sge(0, 156)];
-    let fetch = SendRequest::read(&pieces, there.remote(0)).signaled();
+    let sges = [null.sge(100), here.sge(0, 156)];
+    let fetch = SendRequest::read(&sges, there.remote(0)).signaled();
     raw::send(&mut pair.a.qp, &[fetch]).unwrap();
     assert!(next(&mut pair.a.cq).is_success());
     assert_eq!(here.get(0, 156), there.get(100, 156));
     // So is the middle of a message; the rest of the gap is filled with zeros.
-    let pieces = [here.sge(0, 8), null.sge(8), here.sge(8, 8)];
+    let sges = [here.sge(0, 8), null.sge(8), here.sge(8, 8)];
     raw::recv(
         &mut pair.a.qp,
         1,
@@ -161,13 +161,13 @@ fn what_goes_nowhere_is_lost_and_zeros_come_from_there() {
     )
     .unwrap();
     raw::recv(&mut pair.b.qp, 2, &[there.sge(0, 24)]).unwrap();
-    raw::send(&mut pair.a.qp, &[SendRequest::send(&pieces).signaled()]).unwrap();
+    raw::send(&mut pair.a.qp, &[SendRequest::send(&sges).signaled()]).unwrap();
     assert!(next(&mut pair.a.cq).is_success() && next(&mut pair.b.cq).is_success());
     assert_eq!(there.get(0, 8), here.get(0, 8));
     assert_eq!(there.get(8, 8), [0; 8]);
     assert_eq!(there.get(16, 8), here.get(8, 8));
-    let pieces = [there.sge(0, 24)];
-    raw::send(&mut pair.b.qp, &[SendRequest::send(&pieces).signaled()]).unwrap();
+    let sges = [there.sge(0, 24)];
+    raw::send(&mut pair.b.qp, &[SendRequest::send(&sges).signaled()]).unwrap();
     assert!(next(&mut pair.b.cq).is_success() && next(&mut pair.a.cq).is_success());
     assert_eq!(here.get(200, 4), there.get(0, 4));
     assert_eq!(here.get(204, 8), there.get(16, 8));

@@ -161,7 +161,7 @@ fn queue_pairs_of_every_kind_keep_their_leaf() {
 }
 
 #[test]
-fn states_and_transports_that_cannot_are_told_apart() {
+fn states_and_transports_that_cannot_are_distinguished() {
     let context = open();
     let scheduler = scheduler(&context);
     let root = scheduler.create_root().unwrap();
@@ -216,7 +216,7 @@ fn a_queue_pair_is_attached_before_it_is_connected() {
 }
 
 #[test]
-fn rates_are_refused_before_the_kernel_is_asked() {
+fn rates_are_refused_before_any_system_call() {
     let context = open();
     let pacing = context.mlx5().unwrap().caps().pacing;
     let mut pair = pair_of(&context, QpType::Rc);

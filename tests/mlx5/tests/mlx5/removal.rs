@@ -84,7 +84,7 @@ fn ends(name: &str, fault: &str) {
     let there = Registered::remote_all(&pair.b.pd, 64);
     let since = Instant::now();
     let done = write_until_fatal(&context, &mut pair, &there, fault);
-    let told = since.elapsed();
+    let reported = since.elapsed();
     assert!(done >= 100);
 
     let error = refused(&context);
@@ -100,7 +100,7 @@ fn ends(name: &str, fault: &str) {
     drop((memory, there, srq));
     drop(pair);
     println!(
-        "FIGURE: {fault}: told after {told:?} and {done} writes; then {error}; teardown in {:?}",
+        "FIGURE: {fault}: told after {reported:?} and {done} writes; then {error}; teardown in {:?}",
         since.elapsed()
     );
     assert_eq!(context.leaked(), 0);

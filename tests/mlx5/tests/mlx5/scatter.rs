@@ -54,8 +54,8 @@ impl Ends {
 
     /// Sends `length` bytes of the memory and waits for both completions; returns the receiver's.
     fn send(&mut self, length: u32) -> WorkCompletion {
-        let pieces = [self.memory.sge(0, length)];
-        let request = SendRequest::send(&pieces).signaled();
+        let sges = [self.memory.sge(0, length)];
+        let request = SendRequest::send(&sges).signaled();
         raw::send(&mut self.sender, &[request]).unwrap();
         assert!(next(&mut self.sent).is_success());
         let done = next(&mut self.received);
@@ -67,7 +67,7 @@ impl Ends {
 /// The region has other addresses than the memory that its requests name, so this shows what the
 /// device wrote here, and what was copied there.
 #[test]
-fn the_device_writes_long_messages_and_whoever_polls_the_short_ones() {
+fn the_device_writes_long_messages_and_the_poller_short_ones() {
     let context = open();
     for (size, most) in [(EntrySize::Short, 32), (EntrySize::Long, 64)] {
         for kind in [QpType::Rc, QpType::Uc] {
@@ -102,7 +102,7 @@ fn the_device_writes_long_messages_and_whoever_polls_the_short_ones() {
 }
 
 #[test]
-fn they_fill_their_pieces_through_many_turns_of_the_rings() {
+fn they_fill_their_sges_through_many_turns_of_the_rings() {
     let context = open();
     let mut ends = Ends::new(&context, QpType::Rc, EntrySize::Short);
     let target = Registered::local(&ends.pd, 512);
@@ -111,8 +111,8 @@ fn they_fill_their_pieces_through_many_turns_of_the_rings() {
         let length = u32::from(round % 41);
         ends.memory.put(0, &message);
         target.fill(|_| 0xee);
-        let pieces = [target.sge(3, 5), target.sge(100, 0), target.sge(201, 40)];
-        raw::recv(&mut ends.receiver, round.into(), &pieces).unwrap();
+        let sges = [target.sge(3, 5), target.sge(100, 0), target.sge(201, 40)];
+        raw::recv(&mut ends.receiver, round.into(), &sges).unwrap();
         let done = ends.send(length);
         assert_eq!((done.wr_id, done.byte_len), (round.into(), length));
         let (first, second) = message.split_at(message.len().min(5));
@@ -124,15 +124,15 @@ fn they_fill_their_pieces_through_many_turns_of_the_rings() {
 }
 
 #[test]
-fn what_stands_beside_a_message_is_told_as_ever() {
+fn what_stands_beside_a_message_is_reported_as_ever() {
     let context = open();
     let mut ends = Ends::new(&context, QpType::Rc, EntrySize::Short);
     let target = Registered::local(&ends.pd, 64);
     ends.memory.put(0, b"immediately");
     raw::recv(&mut ends.receiver, 1, &[target.sge(0, 64)]).unwrap();
-    let pieces = [ends.memory.sge(0, 11)];
+    let sges = [ends.memory.sge(0, 11)];
     let operation = Operation::SendImm(0xfeed_beef);
-    let request = SendRequest::new(operation, Payload::Gather(&pieces)).signaled();
+    let request = SendRequest::new(operation, Payload::Gather(&sges)).signaled();
     raw::send(&mut ends.sender, &[request]).unwrap();
     assert!(next(&mut ends.sent).is_success());
     let done = next(&mut ends.received);

@@ -75,10 +75,10 @@ fn datagram(to: [u8; 6], from: [u8; 6], source: u16) -> Vec<u8> {
 }
 
 fn send(port: &mut Port, bytes: &[u8]) {
-    let pieces = [bytes];
+    let sges = [bytes];
     let mut batch = port.qp.send_batch();
     batch
-        .push_inline(&SendRequest::send_inline(&pieces).signaled())
+        .push_inline(&SendRequest::send_inline(&sges).signaled())
         .unwrap();
     batch.submit().unwrap();
     assert!(next(&mut port.cq).is_success());
@@ -94,8 +94,8 @@ fn roce_flows_are_spread_and_each_stays_in_its_queue() {
     let got = Registered::local(&s.pd, 4 * 64 * 128);
     for (at, queue) in (0_u64..).zip(&mut s.queues) {
         for slot in 0..64 {
-            let piece = [got.sge((at * 64 + slot) * 128, 128)];
-            mlx5::recv_work(queue, at << 32 | slot, &piece).unwrap();
+            let sge = [got.sge((at * 64 + slot) * 128, 128)];
+            mlx5::recv_work(queue, at << 32 | slot, &sge).unwrap();
         }
     }
     let udp = FlowSpec::Udp(
@@ -200,7 +200,7 @@ fn roce_parts_outlive_their_handles() {
 }
 
 #[test]
-fn roce_what_cannot_be_spread_is_told() {
+fn roce_what_cannot_be_spread_is_reported() {
     let context = open();
     let adapter = context.mlx5().unwrap();
     let s = spread(&adapter);

@@ -11,8 +11,8 @@ use uverbs::memory::DmabufRange;
 use uverbs::mlx5::devx::{Devx, DevxObject};
 use uverbs::mlx5::prm::{Mailbox, Wide, word};
 use uverbs::mlx5::steering::{
-    FlowCounter, FlowTarget, HeaderChange, HeaderField, MatchHeaders, MatchKind, MatchRule,
-    MatchWords, MatcherInit, Reformat, TableKind,
+    FlowCounter, FlowTarget, HeaderChange, HeaderField, MatchHeaders, MatchKind, MatchParameters,
+    MatchRule, MatcherInit, Reformat, TableKind,
 };
 use uverbs::mlx5::{SwitchPort, VarKind};
 use uverbs::{AccessFlags, ErrorKind, QpType};
@@ -22,12 +22,12 @@ use crate::frames::{ETHER_TYPE, FRAME, OTHER_TYPE, frame, port, send};
 
 const OUTER: MatchHeaders = MatchHeaders::Outer;
 
-fn mask() -> MatchWords {
+fn mask() -> MatchParameters {
     of_type([0xff; 6], 0xffff)
 }
 
-fn of_type(mac: [u8; 6], ether_type: u16) -> MatchWords {
-    MatchWords::new()
+fn of_type(mac: [u8; 6], ether_type: u16) -> MatchParameters {
+    MatchParameters::new()
         .destination_mac(OUTER, mac)
         .ether_type(OUTER, ether_type)
 }
@@ -140,7 +140,7 @@ fn roce_matchers_stay_while_rules_need_them() {
 }
 
 #[test]
-fn roce_what_steering_cannot_do_is_told() {
+fn roce_what_steering_cannot_do_is_refused() {
     let mut a = port(&device_name(), 0);
     let (mask, value) = (mask(), of_type(a.mac, ETHER_TYPE));
     let adapter = a.context.mlx5().unwrap();
@@ -198,7 +198,7 @@ fn roce_what_steering_cannot_do_is_told() {
 }
 
 #[test]
-fn mlx5_what_only_other_devices_have_is_told() {
+fn mlx5_what_only_other_devices_have_is_reported() {
     let context = open();
     let adapter = context.mlx5().unwrap();
     for kind in [VarKind::Virtio, VarKind::Packets] {

@@ -44,10 +44,10 @@ fn talk(pair: &mut Pair) {
             let to = memory.sge(2048 + at * 64, 64);
             raw::recv(&mut pair.ends[1 - from], 100 + at, &[to]).unwrap();
         }
-        let pieces = [memory.sge(round * 64, 64)];
+        let sges = [memory.sge(round * 64, 64)];
         let requests: Vec<_> = (0..count)
             .map(|at| {
-                SendRequest::new(uverbs::Operation::Send, Payload::Gather(&pieces))
+                SendRequest::new(uverbs::Operation::Send, Payload::Gather(&sges))
                     .wr_id(at)
                     .signaled()
             })

@@ -24,8 +24,8 @@ fn f28_what_is_lost_is_sent_again() {
     ] {
         Model::open().make(fault);
         let bytes = value.to_ne_bytes();
-        let pieces: [&[u8]; 1] = [&bytes];
-        let request = SendRequest::new(Operation::Write(there.remote(0)), Payload::Inline(&pieces));
+        let sges: [&[u8]; 1] = [&bytes];
+        let request = SendRequest::new(Operation::Write(there.remote(0)), Payload::Inline(&sges));
         raw::send(&mut pair.a.qp, &[request.signaled()]).unwrap();
         let done = next(&mut pair.a.cq);
         assert!(done.is_success(), "{fault}: {done:?}");
@@ -67,13 +67,13 @@ fn f28_an_atomic_whose_answer_is_lost_happens_once() {
     let here = Registered::local(&pair.a.pd, 8);
     for before in 0..5_u64 {
         Model::open().make("lose-ack 0 2");
-        let pieces = [here.sge(0, 8)];
+        let sges = [here.sge(0, 8)];
         let request = SendRequest::new(
             Operation::FetchAdd {
                 remote: there.remote(place),
                 add: 1,
             },
-            Payload::Gather(&pieces),
+            Payload::Gather(&sges),
         );
         raw::send(&mut pair.a.qp, &[request.signaled()]).unwrap();
         let done = next(&mut pair.a.cq);

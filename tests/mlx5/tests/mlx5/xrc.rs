@@ -86,9 +86,9 @@ fn messages_go_to_the_shared_queue_that_the_sender_names() {
         let at = usize::try_from(round % 2).unwrap();
         let offset = round % 32 * 128;
         raw::recv_shared(&mut c.queues[at], 1000 + round, &[to.sge(offset, 128)]).unwrap();
-        let pieces = [from.sge(offset, 128)];
+        let sges = [from.sge(offset, 128)];
         let operation = Operation::SendImm(u32::try_from(round).unwrap());
-        let request = SendRequest::new(operation, Payload::Gather(&pieces))
+        let request = SendRequest::new(operation, Payload::Gather(&sges))
             .wr_id(round)
             .signaled();
         let number = c.queues[at].number();
@@ -116,14 +116,14 @@ fn writes_and_reads_need_no_receive_and_an_immediate_takes_one() {
     let to = Registered::remote_all(&c.peer_pd, 4096);
     from.fill(|at| u8::try_from(at % 239).unwrap());
     let number = c.queues[1].number();
-    let pieces = [from.sge(0, 2048)];
-    let write = SendRequest::write(&pieces, to.remote(0)).signaled();
+    let sges = [from.sge(0, 2048)];
+    let write = SendRequest::write(&sges, to.remote(0)).signaled();
     mlx5::send_xrc(&mut c.initiator, &write, number).unwrap();
     assert!(next(&mut c.sent).is_success());
     assert_eq!(to.get(0, 2048), from.get(0, 2048));
 
-    let pieces = [from.sge(2048, 2048)];
-    let read = SendRequest::read(&pieces, to.remote(0)).signaled();
+    let sges = [from.sge(2048, 2048)];
+    let read = SendRequest::read(&sges, to.remote(0)).signaled();
     mlx5::send_xrc(&mut c.initiator, &read, number).unwrap();
     assert!(next(&mut c.sent).is_success());
     assert_eq!(from.get(2048, 2048), from.get(0, 2048));

@@ -82,7 +82,7 @@ pub(crate) struct Device {
     /// Page faults in progress, by token, and the next token.
     pub(crate) page_faults: BTreeMap<u32, PageFault>,
     pub(crate) next_page_fault: u32,
-    pub(crate) page_faults_asked: u64,
+    pub(crate) page_faults_requested: u64,
     /// The last doorbell of each send queue, kept if work requests may be copied through doorbell
     /// pages.
     pub(crate) rung: BTreeMap<u32, Rung>,
@@ -154,7 +154,7 @@ impl Device {
             waiting_cqs: BTreeSet::new(),
             page_faults: BTreeMap::new(),
             next_page_fault: 1,
-            page_faults_asked: 0,
+            page_faults_requested: 0,
             rung: BTreeMap::new(),
             served: BTreeMap::new(),
             reports: BTreeMap::new(),

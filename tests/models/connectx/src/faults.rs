@@ -285,7 +285,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn spoiling_goes_by_names_in_the_order_asked_for() {
+    fn faults_are_played_by_name_in_the_order_requested() {
         let mut faults = Faults::default();
         faults.spoil.extend([
             (Spoil::parse("owner").unwrap(), 2),

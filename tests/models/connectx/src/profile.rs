@@ -118,17 +118,17 @@ impl FunctionConfig {
         }
     }
 
-    /// The options that both sides of a connection support, if this side requests `asked`: none for
-    /// another version.
-    pub(crate) fn agree(&self, asked: u32) -> u32 {
+    /// The options that both sides of a connection support, if this side requests `requested`: none
+    /// for another version.
+    pub(crate) fn agree(&self, requested: u32) -> u32 {
         const VERSION: u32 = 0xf000_0000;
-        if asked == 0 || (asked ^ self.ece) & VERSION != 0 {
+        if requested == 0 || (requested ^ self.ece) & VERSION != 0 {
             return 0;
         }
         // The version alone requests every option.
-        match asked & !VERSION {
+        match requested & !VERSION {
             0 => self.ece,
-            _ => asked & self.ece,
+            _ => requested & self.ece,
         }
     }
 

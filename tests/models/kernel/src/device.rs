@@ -382,9 +382,9 @@ pub(super) fn has_extended(state: &State) -> bool {
 pub(super) fn device_ex(state: &State, room: usize) -> ib_uverbs_ex_query_device_resp {
     let whole = size_of::<ib_uverbs_ex_query_device_resp>();
     if let Some(device) = &state.device {
-        let told = device.device.response_length;
+        let length = device.device.response_length;
         return ib_uverbs_ex_query_device_resp {
-            response_length: u32::try_from(room).map_or(told, |room| told.min(room)),
+            response_length: u32::try_from(room).map_or(length, |room| length.min(room)),
             ..device.device
         };
     }

@@ -200,13 +200,13 @@ impl Files {
         let Some(closings) = &self.closings else {
             return gone;
         };
-        let mut told = Vec::with_capacity(8);
+        let mut events = Vec::with_capacity(8);
         loop {
-            told.clear();
-            let room = rustix::buffer::spare_capacity(&mut told);
+            events.clear();
+            let room = rustix::buffer::spare_capacity(&mut events);
             match epoll::wait(closings, room, Some(&Timespec::default())) {
                 Ok(0) => break,
-                Ok(_) => gone.extend(told.iter().map(|event| event.data.u64())),
+                Ok(_) => gone.extend(events.iter().map(|event| event.data.u64())),
                 Err(Errno::INTR) => {}
                 Err(_) => break,
             }

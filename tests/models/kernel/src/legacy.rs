@@ -238,20 +238,20 @@ fn queries(state: &mut State, file: FileId, legacy: &Legacy<'_>) -> Option<Resul
         IB_USER_VERBS_CMD_QUERY_DEVICE => {
             Ok(core(&device::device(state)).with(UVERBS_ATTR_UHW_OUT, device::device_data(state)))
         }
-        EX_QUERY_DEVICE => request::<ib_uverbs_ex_query_device>(legacy.request).and_then(|ask| {
-            if ask.comp_mask != 0 || ask.reserved != 0 {
+        EX_QUERY_DEVICE => request::<ib_uverbs_ex_query_device>(legacy.request).and_then(|input| {
+            if input.comp_mask != 0 || input.reserved != 0 {
                 return Err(Errno::INVAL);
             }
             Ok(core(&device::device_ex(state, legacy.room.0))
                 .with(UVERBS_ATTR_UHW_OUT, device::device_data(state)))
         }),
         IB_USER_VERBS_CMD_QUERY_PORT => request::<ib_uverbs_query_port>(legacy.request)
-            .and_then(|ask| Ok(core(&device::port(state, ask.port_num)?.legacy_resp))),
+            .and_then(|input| Ok(core(&device::port(state, input.port_num)?.legacy_resp))),
         IB_USER_VERBS_CMD_QUERY_QP => request::<ib_uverbs_query_qp>(legacy.request)
-            .and_then(|ask| qp::query(state, file, ask.qp_handle))
+            .and_then(|input| qp::query(state, file, input.qp_handle))
             .map(|reply| core(&reply)),
         IB_USER_VERBS_CMD_QUERY_SRQ => request::<ib_uverbs_query_srq>(legacy.request)
-            .and_then(|ask| srq::query(state, file, ask.srq_handle))
+            .and_then(|input| srq::query(state, file, input.srq_handle))
             .map(|(max_wr, max_sge, srq_limit)| {
                 core(&ib_uverbs_query_srq_resp {
                     max_wr,
@@ -282,13 +282,13 @@ fn objects(state: &mut State, file: FileId, legacy: &Legacy<'_>) -> Result<Answe
         }
         IB_USER_VERBS_CMD_REG_MR | IB_USER_VERBS_CMD_REREG_MR => memory(state, file, legacy),
         IB_USER_VERBS_CMD_ALLOC_MW => {
-            let ask: ib_uverbs_alloc_mw = request(bytes)?;
-            let (mw_handle, rkey) = mw::alloc(state, file, ask.pd_handle, ask.mw_type)?;
+            let input: ib_uverbs_alloc_mw = request(bytes)?;
+            let (mw_handle, rkey) = mw::alloc(state, file, input.pd_handle, input.mw_type)?;
             Ok(core(&ib_uverbs_alloc_mw_resp { mw_handle, rkey }))
         }
         IB_USER_VERBS_CMD_CREATE_AH => {
-            let ask: ib_uverbs_create_ah = request(bytes)?;
-            let (ah_handle, ah_num) = ah::create(state, file, ask.pd_handle, &ask.attr)?;
+            let input: ib_uverbs_create_ah = request(bytes)?;
+            let (ah_handle, ah_num) = ah::create(state, file, input.pd_handle, &input.attr)?;
             let answer = core(&ib_uverbs_create_ah_resp { ah_handle });
             if !state.profile.has(Feature::AddressNumbers) {
                 return Ok(answer);
@@ -306,8 +306,8 @@ fn objects(state: &mut State, file: FileId, legacy: &Legacy<'_>) -> Result<Answe
                 .with(UVERBS_ATTR_UHW_OUT, &rxe_resize_cq_resp { mi }))
         }
         IB_USER_VERBS_CMD_REQ_NOTIFY_CQ => {
-            let ask: ib_uverbs_req_notify_cq = request(bytes)?;
-            cq::request_notification(state, file, ask.cq_handle, ask.solicited_only != 0)?;
+            let input: ib_uverbs_req_notify_cq = request(bytes)?;
+            cq::request_notification(state, file, input.cq_handle, input.solicited_only != 0)?;
             Ok(Answer::default())
         }
         IB_USER_VERBS_CMD_CREATE_QP | EX_CREATE_QP => create_qp(state, file, legacy),
@@ -320,17 +320,19 @@ fn objects(state: &mut State, file: FileId, legacy: &Legacy<'_>) -> Result<Answe
             },
         )),
         IB_USER_VERBS_CMD_POST_SEND => {
-            let ask: ib_uverbs_post_send = request(bytes)?;
-            engine::doorbell(state, file, &ask)?;
+            let input: ib_uverbs_post_send = request(bytes)?;
+            engine::doorbell(state, file, &input)?;
             Ok(core(&ib_uverbs_post_send_resp { bad_wr: 0 }))
         }
         IB_USER_VERBS_CMD_ATTACH_MCAST => {
-            let ask: ib_uverbs_attach_mcast = request(bytes)?;
-            qp::attach(state, file, ask.qp_handle, (ask.gid, ask.mlid)).map(|()| Answer::default())
+            let input: ib_uverbs_attach_mcast = request(bytes)?;
+            qp::attach(state, file, input.qp_handle, (input.gid, input.mlid))
+                .map(|()| Answer::default())
         }
         IB_USER_VERBS_CMD_DETACH_MCAST => {
-            let ask: ib_uverbs_detach_mcast = request(bytes)?;
-            qp::detach(state, file, ask.qp_handle, (ask.gid, ask.mlid)).map(|()| Answer::default())
+            let input: ib_uverbs_detach_mcast = request(bytes)?;
+            qp::detach(state, file, input.qp_handle, (input.gid, input.mlid))
+                .map(|()| Answer::default())
         }
         IB_USER_VERBS_CMD_CREATE_SRQ | IB_USER_VERBS_CMD_MODIFY_SRQ => {
             shared_receive(state, file, legacy)
@@ -347,13 +349,13 @@ fn memory(state: &mut State, file: FileId, legacy: &Legacy<'_>) -> Result<Answer
             rkey: key,
         }));
     }
-    let ask: ib_uverbs_reg_mr = request(legacy.request)?;
+    let input: ib_uverbs_reg_mr = request(legacy.request)?;
     let range = mr::Range {
-        start: ask.start,
-        length: ask.length,
-        iova: ask.hca_va,
+        start: input.start,
+        length: input.length,
+        iova: input.hca_va,
     };
-    let (mr_handle, key) = mr::register(state, file, ask.pd_handle, range, ask.access_flags)?;
+    let (mr_handle, key) = mr::register(state, file, input.pd_handle, range, input.access_flags)?;
     Ok(core(&ib_uverbs_reg_mr_resp {
         mr_handle,
         lkey: key,
@@ -363,7 +365,7 @@ fn memory(state: &mut State, file: FileId, legacy: &Legacy<'_>) -> Result<Answer
 
 fn create_cq(state: &mut State, file: FileId, legacy: &Legacy<'_>) -> Result<Answer, Errno> {
     let extended = legacy.number & EXTENDED != 0;
-    let ask: ib_uverbs_ex_create_cq = if extended {
+    let input: ib_uverbs_ex_create_cq = if extended {
         request(legacy.request)?
     } else {
         let plain: ib_uverbs_create_cq = request(legacy.request)?;
@@ -375,18 +377,18 @@ fn create_cq(state: &mut State, file: FileId, legacy: &Legacy<'_>) -> Result<Ans
             ..Default::default()
         }
     };
-    if ask.comp_mask != 0 || ask.reserved != 0 {
+    if input.comp_mask != 0 || input.reserved != 0 {
         return Err(Errno::INVAL);
     }
-    let channel = match ask.comp_channel {
+    let channel = match input.comp_channel {
         negative if negative < 0 => None,
         raw => Some(event_file(state, file, raw, true)?),
     };
     let create = cq::Create {
-        user_handle: ask.user_handle,
-        cqe: ask.cqe,
-        vector: ask.comp_vector,
-        flags: ask.flags,
+        user_handle: input.user_handle,
+        cqe: input.cqe,
+        vector: input.comp_vector,
+        flags: input.flags,
         channel,
         events: None,
         room: legacy.room.1,
@@ -407,7 +409,7 @@ fn create_cq(state: &mut State, file: FileId, legacy: &Legacy<'_>) -> Result<Ans
 
 fn create_qp(state: &mut State, file: FileId, legacy: &Legacy<'_>) -> Result<Answer, Errno> {
     let extended = legacy.number & EXTENDED != 0;
-    let mut ask = ib_uverbs_ex_create_qp::default();
+    let mut input = ib_uverbs_ex_create_qp::default();
     // The plain request is the first part of the extended one, after the address for the reply.
     let from = legacy
         .request
@@ -416,29 +418,29 @@ fn create_qp(state: &mut State, file: FileId, legacy: &Legacy<'_>) -> Result<Ans
     let plain = size_of::<ib_uverbs_create_qp>() - 8;
     let len = from
         .len()
-        .min(if extended { size_of_val(&ask) } else { plain });
-    if let (Some(to), Some(from)) = (ask.as_mut_bytes().get_mut(..len), from.get(..len)) {
+        .min(if extended { size_of_val(&input) } else { plain });
+    if let (Some(to), Some(from)) = (input.as_mut_bytes().get_mut(..len), from.get(..len)) {
         to.copy_from_slice(from);
     }
-    if ask.comp_mask != 0 {
+    if input.comp_mask != 0 {
         return Err(Errno::OPNOTSUPP);
     }
     let create = qp::Create {
-        pd: ask.pd_handle,
-        send_cq: Some(ask.send_cq_handle),
-        recv_cq: Some(ask.recv_cq_handle),
-        srq: (ask.is_srq != 0).then_some(ask.srq_handle),
-        user_handle: ask.user_handle,
+        pd: input.pd_handle,
+        send_cq: Some(input.send_cq_handle),
+        recv_cq: Some(input.recv_cq_handle),
+        srq: (input.is_srq != 0).then_some(input.srq_handle),
+        user_handle: input.user_handle,
         cap: ib_uverbs_qp_cap {
-            max_send_wr: ask.max_send_wr,
-            max_recv_wr: ask.max_recv_wr,
-            max_send_sge: ask.max_send_sge,
-            max_recv_sge: ask.max_recv_sge,
-            max_inline_data: ask.max_inline_data,
+            max_send_wr: input.max_send_wr,
+            max_recv_wr: input.max_recv_wr,
+            max_send_sge: input.max_send_sge,
+            max_recv_sge: input.max_recv_sge,
+            max_inline_data: input.max_inline_data,
         },
-        qp_type: u32::from(ask.qp_type),
-        sig_all: ask.sq_sig_all != 0,
-        flags: ask.create_flags,
+        qp_type: u32::from(input.qp_type),
+        sig_all: input.sq_sig_all != 0,
+        flags: input.create_flags,
         events: None,
         driver: (legacy.uhw.input.len(), legacy.room.1),
     };
@@ -485,13 +487,13 @@ fn shared_receive(state: &mut State, file: FileId, legacy: &Legacy<'_>) -> Resul
         }
         return Ok(Answer::default());
     }
-    let ask: ib_uverbs_create_srq = request(legacy.request)?;
+    let input: ib_uverbs_create_srq = request(legacy.request)?;
     let create = srq::Create {
-        pd: ask.pd_handle,
-        user_handle: ask.user_handle,
-        max_wr: ask.max_wr,
-        max_sge: ask.max_sge,
-        limit: ask.srq_limit,
+        pd: input.pd_handle,
+        user_handle: input.user_handle,
+        max_wr: input.max_wr,
+        max_sge: input.max_sge,
+        limit: input.srq_limit,
         events: None,
         room: legacy.room.1,
     };

@@ -26,7 +26,7 @@ pub struct Difference {
 impl Difference {
     /// The difference, regardless of the object.
     #[must_use]
-    pub fn in_words(&self) -> String {
+    pub fn describe(&self) -> String {
         let Self {
             command,
             field,
@@ -41,7 +41,7 @@ impl Difference {
 
 impl fmt::Display for Difference {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", self.object, self.in_words())
+        write!(f, "{}: {}", self.object, self.describe())
     }
 }
 
@@ -237,7 +237,7 @@ mod tests {
         let ours = recording("CONTEXT", &one[1..]);
         let found = differences(&theirs, &ours);
         assert_eq!(found.len(), 1, "{found:?}");
-        assert_eq!(found[0].in_words(), "QUERY_PORT call: theirs made, ours -");
+        assert_eq!(found[0].describe(), "QUERY_PORT call: theirs made, ours -");
         let theirs = recording("CONTEXT", &one);
         let ours = recording("CONTEXT", &[one[1], one[0]]);
         assert!(differences(&theirs, &ours).is_empty());

@@ -7,31 +7,31 @@ use super::{Command, Field, firmware, plain};
 
 /// The opcodes of asynchronous queries, by cookie.
 #[derive(Debug, Default)]
-pub struct Asked(BTreeMap<u64, String>);
+pub struct AsyncQueries(BTreeMap<u64, String>);
 
-impl Asked {
+impl AsyncQueries {
     pub(super) fn remember(&mut self, command: &Command) {
         let Some(opcode) = command.name.strip_prefix("MLX5_DEVX_OBJ_ASYNC_QUERY/") else {
             return;
         };
         let mut fields = command.fields.iter();
-        let cookie = fields.find(|field| field.name.ends_with("_WR_ID"));
-        if let Some(Value::Number(cookie)) = cookie.map(|field| &field.value) {
-            self.0.insert(*cookie, opcode.to_owned());
+        let user_data = fields.find(|field| field.name.ends_with("_WR_ID"));
+        if let Some(Value::Number(user_data)) = user_data.map(|field| &field.value) {
+            self.0.insert(*user_data, opcode.to_owned());
         }
     }
 }
 
 /// A cookie, and the data that came with it.
 fn split(bytes: &[u8]) -> (u64, &[u8]) {
-    let cookie = bytes.split_first_chunk();
-    cookie.map_or((0, bytes), |(cookie, rest)| {
-        (u64::from_ne_bytes(*cookie), rest)
+    let user_data = bytes.split_first_chunk();
+    user_data.map_or((0, bytes), |(user_data, rest)| {
+        (u64::from_ne_bytes(*user_data), rest)
     })
 }
 
-fn with_cookie(name: &str, cookie: u64, rest: Vec<Field>) -> Command {
-    let mut command = plain(name, "MLX5_DEVX", &[("cookie", cookie)]);
+fn with_user_data(name: &str, user_data: u64, rest: Vec<Field>) -> Command {
+    let mut command = plain(name, "MLX5_DEVX", &[("cookie", user_data)]);
     for field in &mut command.fields {
         field.out = true;
     }
@@ -41,7 +41,7 @@ fn with_cookie(name: &str, cookie: u64, rest: Vec<Field>) -> Command {
 
 /// An event of the device.
 pub(super) fn event(bytes: &[u8]) -> Command {
-    let (cookie, entry) = split(bytes);
+    let (user_data, entry) = split(bytes);
     // The last byte gives the entry's owner, which changes with each pass over the queue.
     let entry = entry.split_last().map_or(entry, |(_, rest)| rest);
     let entry = Field {
@@ -49,13 +49,13 @@ pub(super) fn event(bytes: &[u8]) -> Command {
         out: true,
         value: Value::Bytes(entry.to_vec()),
     };
-    with_cookie("read_devx_event", cookie, vec![entry])
+    with_user_data("read_devx_event", user_data, vec![entry])
 }
 
 /// The reply to a query.
-pub(super) fn reply(bytes: &[u8], asked: &Asked) -> Command {
-    let (cookie, reply) = split(bytes);
-    let opcode = asked.0.get(&cookie).map_or("", String::as_str);
+pub(super) fn reply(bytes: &[u8], queries: &AsyncQueries) -> Command {
+    let (user_data, reply) = split(bytes);
+    let opcode = queries.0.get(&user_data).map_or("", String::as_str);
     let fields = firmware::fields("reply", opcode, true, reply);
-    with_cookie("read_devx_reply", cookie, fields)
+    with_user_data("read_devx_reply", user_data, fields)
 }

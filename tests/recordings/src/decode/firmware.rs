@@ -130,7 +130,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_of_objects_are_named_and_the_rest_is_words() {
+    fn numbers_of_objects_are_named_and_the_rest_is_raw() {
         let mut command = vec![0; 0x60];
         command[..2].copy_from_slice(&[4, 0]);
         command[0x14..0x18].copy_from_slice(&[0, 0, 0, 9]);

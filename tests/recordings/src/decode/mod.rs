@@ -13,7 +13,7 @@ use uverbs_uapi::ib_user_ioctl_cmds::{
 use uverbs_uapi::names;
 
 use crate::raw::{Attr, Call, What};
-pub use devx::Asked;
+pub use devx::AsyncQueries;
 pub use values::Value;
 
 /// A call with names.
@@ -43,7 +43,7 @@ pub struct Field {
 }
 
 /// Names a call; `driver` is the device's, for commands that do not give it.
-pub fn command(call: &Call, driver: u32, asked: &mut Asked) -> Command {
+pub fn command(call: &Call, driver: u32, queries: &mut AsyncQueries) -> Command {
     let mut command = match &call.what {
         What::Ioctl {
             object,
@@ -83,12 +83,12 @@ pub fn command(call: &Call, driver: u32, asked: &mut Asked) -> Command {
         }
         What::Read { bytes } if call.file.contains("devx_async_event") => devx::event(&bytes.0),
         What::Read { bytes } if call.file.contains("devx_async_cmd") => {
-            devx::reply(&bytes.0, asked)
+            devx::reply(&bytes.0, queries)
         }
         What::Read { bytes } => event(&bytes.0),
         What::Close => plain("close", "CONTEXT", &[]),
     };
-    asked.remember(&command);
+    queries.remember(&command);
     command.fd = call.fd;
     command.errno = call.errno;
     if call.errno != 0 {

@@ -5,7 +5,7 @@ mod names;
 use std::collections::BTreeMap;
 use std::fmt;
 
-use crate::decode::{self, Asked, Command};
+use crate::decode::{self, AsyncQueries, Command};
 use crate::raw::Call;
 use names::Names;
 
@@ -50,10 +50,10 @@ impl Recording {
     #[must_use]
     pub fn of(calls: &[Call], driver: u32) -> Self {
         let mut names = Names::default();
-        let mut asked = Asked::default();
+        let mut queries = AsyncQueries::default();
         let mut recording = Self::default();
         for call in calls {
-            let command = decode::command(call, driver, &mut asked);
+            let command = decode::command(call, driver, &mut queries);
             if is_probe(&command) || found_nothing(&command) {
                 continue;
             }

@@ -77,7 +77,7 @@ mod tests {
         let list = "CQ_CREATE FD 0 - the context's own\nQP_CREATE call made - never\n";
         let mut reasons = Reasons::read(list).unwrap();
         let found = without_reason(&theirs, &ours, &mut reasons);
-        let words: Vec<String> = found.iter().map(Difference::in_words).collect();
+        let words: Vec<String> = found.iter().map(Difference::describe).collect();
         let expected = [
             "CQ_CREATE answer: theirs ok, ours EINVAL",
             "PD_ALLOC call: theirs made, ours -",

@@ -11,7 +11,7 @@ use anyhow::{Context as _, bail};
 use nix::errno::Errno;
 use uverbs_uapi::ib_user_ioctl_verbs::{RDMA_DRIVER_MLX5, RDMA_DRIVER_RXE};
 
-use crate::decode::{self, Asked, Value};
+use crate::decode::{self, AsyncQueries, Value};
 use crate::raw::{Attr, Call, What};
 
 /// The shape of a call. Its text is one line: command, answer, attributes with their lengths,
@@ -50,8 +50,8 @@ const CHOSEN: [&str; 13] = [
 impl Shape {
     /// The shape of a call; `None` for irrelevant ones: closing, reads that found nothing, and
     /// queries whether the kernel supports an encoding, which are made to fail.
-    fn of(call: &Call, driver: u32, asked: &mut Asked) -> Option<Self> {
-        let command = decode::command(call, driver, asked);
+    fn of(call: &Call, driver: u32, queries: &mut AsyncQueries) -> Option<Self> {
+        let command = decode::command(call, driver, queries);
         let mut parts = match &call.what {
             What::Ioctl {
                 object,
@@ -177,10 +177,10 @@ impl Shapes {
     /// # Errors
     /// A line that is not a call.
     pub fn record(&mut self, lines: &str, driver: u32) -> anyhow::Result<()> {
-        let mut asked = Asked::default();
+        let mut queries = AsyncQueries::default();
         for line in lines.lines() {
             let call: Call = serde_json::from_str(line)?;
-            self.0.extend(Shape::of(&call, driver, &mut asked));
+            self.0.extend(Shape::of(&call, driver, &mut queries));
         }
         Ok(())
     }

@@ -41,7 +41,7 @@ impl Play {
                     if !reasons.covers(&difference) {
                         let Difference { object, .. } = &difference;
                         let place = format!("{} {scenario} {object}", stage.kind);
-                        let what = difference.in_words();
+                        let what = difference.describe();
                         without_reason.entry(what).or_default().push(place);
                     }
                 }

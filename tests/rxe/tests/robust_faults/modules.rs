@@ -28,9 +28,9 @@ fn f06_a_link_whose_module_is_not_there() {
             ),
             "{error}"
         );
-        let told = error.to_string();
+        let text = error.to_string();
         for word in ["rxe9", kind, netdev, hint] {
-            assert!(told.contains(word), "no word of {word:?}: {error}");
+            assert!(text.contains(word), "no word of {word:?}: {error}");
         }
     }
     let listed = client.devices().expect("the list");

@@ -102,7 +102,7 @@ fn f23_an_overrun_loses_completions_and_no_memory() {
 
 /// The events are never read: neither the destroy nor the end of the context waits for that.
 #[test]
-fn f23_a_storm_that_nobody_watches() {
+fn f23_a_storm_without_a_reader() {
     excuse("queue full");
     let before = Objects::now();
     let context = verbs_tests::open();

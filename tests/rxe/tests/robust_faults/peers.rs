@@ -116,7 +116,7 @@ fn f25_a_peer_that_is_destroyed_during_traffic() {
             posted += 1;
             if context == round {
                 let received = b.receives_posted();
-                let returned = std::mem::replace(&mut b, ends_of_nobody(&pd, &b_cq))
+                let returned = std::mem::replace(&mut b, unconnected(&pd, &b_cq))
                     .destroy()
                     .expect("destroyed");
                 assert_eq!(returned.len(), received, "the peer's buffers come back");
@@ -143,7 +143,7 @@ fn f25_a_peer_that_is_destroyed_during_traffic() {
 }
 
 /// A queue pair that does nothing.
-fn ends_of_nobody(pd: &ProtectionDomain, cq: &CompletionQueue) -> QueuePair {
+fn unconnected(pd: &ProtectionDomain, cq: &CompletionQueue) -> QueuePair {
     QueuePair::new(
         pd.queue_pair(QpType::Rc, cq, cq)
             .build()

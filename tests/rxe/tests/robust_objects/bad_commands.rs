@@ -117,8 +117,8 @@ fn f21_buffers_and_exposed_memory() {
     }
     let reads = AccessFlags::REMOTE_READ;
     refusals.check("expose no bytes", pd.expose(0, reads), &[InvalidInput]);
-    let nobody = pd.expose(64, AccessFlags::empty());
-    refusals.check("expose to nobody", nobody, &[InvalidInput]);
+    let unregistered = pd.expose(64, AccessFlags::empty());
+    refusals.check("expose to nobody", unregistered, &[InvalidInput]);
     for len in [
         1 << 40,
         1 << 62,

@@ -58,7 +58,7 @@ fn f21_raw_sends() {
             length: 8,
             access: uverbs::AccessFlags::empty(),
         };
-        let gather = |operation, pieces| SendRequest::new(operation, Payload::Gather(pieces));
+        let gather = |operation, sges| SendRequest::new(operation, Payload::Gather(sges));
         let one = [item];
         let (too_long, too_long_in_sum, too_long_by_one) = ([huge], [half, half], [half, item]);
         let too_much: [&[u8]; 1] = [&inline];
@@ -204,7 +204,7 @@ fn f21_raw_sends() {
 fn f22_full_queues() {
     let mut pair = Pair::with(QpType::Rc, |builder| builder.max_send_wr(8).max_recv_wr(8));
     let memory = Registered::local(&pair.b.pd, 64);
-    let piece = [memory.sge(0, 64)];
+    let sge = [memory.sge(0, 64)];
     let room = pair.b.qp.caps().max_recv_wr;
     let mut posted = 0;
     loop {
@@ -212,7 +212,7 @@ fn f22_full_queues() {
         match unsafe {
             pair.b.qp.post_recv(&[RecvRequest {
                 wr_id: posted,
-                scatter: &piece,
+                scatter: &sge,
             }])
         } {
             Ok(()) => posted += 1,
@@ -225,13 +225,13 @@ fn f22_full_queues() {
     }
     println!("FIGURE: {posted} receives fit, {room} were granted");
     assert!(posted >= room.into(), "{posted} fit");
-    let pieces =
+    let sges =
         vec![memory.sge(0, 1); usize::try_from(pair.b.qp.caps().max_recv_sge).expect("few") + 1];
     // SAFETY: it is refused.
     let failed = unsafe {
         pair.b.qp.post_recv(&[RecvRequest {
             wr_id: 0,
-            scatter: &pieces,
+            scatter: &sges,
         }])
     };
     assert!(matches!(
@@ -398,50 +398,47 @@ fn f21_keys_that_are_wrong() {
             Registered::remote_all(&pair.b.pd, 4096),
         );
         let read_only = Registered::new(&pair.b.pd, 4096, uverbs::AccessFlags::REMOTE_READ);
-        let piece = source.sge(0, 64);
-        let (piece, to, status) = match case {
+        let sge = source.sge(0, 64);
+        let (sge, to, status) = match case {
             0 => (
                 Sge {
                     key: strange.mr().lkey(),
-                    ..piece
+                    ..sge
                 },
                 target.remote(0),
                 WcStatus::LocalProtection,
             ),
             1 => (
-                Sge {
-                    address: 0,
-                    ..piece
-                },
+                Sge { address: 0, ..sge },
                 target.remote(0),
                 WcStatus::LocalProtection,
             ),
             2 => (
                 Sge {
                     length: 8192,
-                    ..piece
+                    ..sge
                 },
                 target.remote(0),
                 WcStatus::LocalProtection,
             ),
             3 => (
-                piece,
+                sge,
                 Remote {
                     key: strange.mr().rkey(),
                     ..target.remote(0)
                 },
                 WcStatus::RemoteAccess,
             ),
-            4 => (piece, target.remote(4096 - 63), WcStatus::RemoteAccess),
-            5 => (piece, read_only.remote(0), WcStatus::RemoteAccess),
+            4 => (sge, target.remote(4096 - 63), WcStatus::RemoteAccess),
+            5 => (sge, read_only.remote(0), WcStatus::RemoteAccess),
             _ => (
-                piece,
+                sge,
                 target.remote_by(0, window.key()),
                 WcStatus::RemoteAccess,
             ),
         };
-        let pieces = [piece];
-        let request = SendRequest::write(&pieces, to)
+        let sges = [sge];
+        let request = SendRequest::write(&sges, to)
             .wr_id(5)
             .with(SendFlags::SIGNALED);
         // SAFETY: the request names no memory that it can reach, or memory of the test that

@@ -224,19 +224,19 @@ fn f18_a_child_opens_a_context_of_its_own() {
 #[test]
 fn f18_registered_memory_stays_the_parents() {
     let copies = copy_on_fork().expect("the kernel says");
-    let asked = Client::connect()
+    let queried = Client::connect()
         .and_then(|mut client| client.system())
         .expect("the kernel says");
-    assert_eq!(copies, asked.copy_on_fork);
+    assert_eq!(copies, queried.copy_on_fork);
     println!("FIGURE: copy on fork: {copies}");
     let mut looped = Looped::new();
     for buffer in &mut looped.buffers {
         buffer.fill(1);
     }
-    let (hear, tell) = std::io::pipe().expect("a pipe");
-    let mut tell = Some(tell);
+    let (hear, to_child) = std::io::pipe().expect("a pipe");
+    let mut to_child = Some(to_child);
     let child = start(|| {
-        tell = None;
+        to_child = None;
         for buffer in &mut looped.buffers {
             assert!(
                 !copies || buffer.iter().all(|byte| *byte == 1),
@@ -259,9 +259,9 @@ fn f18_registered_memory_stays_the_parents() {
     for byte in 20..60 {
         looped.round_trip(byte);
     }
-    tell = None;
+    to_child = None;
     child.join();
-    assert!(tell.is_none());
+    assert!(to_child.is_none());
 }
 
 /// For kernels that do not copy: registered memory is not mapped in a child.

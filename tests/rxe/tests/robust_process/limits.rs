@@ -14,7 +14,7 @@ use crate::support::kernel_log::{KernelLog, excuse};
 use crate::support::looped::Looped;
 use crate::support::memory::{Memory, descriptors};
 use crate::support::objects::Objects;
-use crate::support::user::become_nobody;
+use crate::support::user::drop_privileges;
 
 /// What rxe logs about memory that cannot be locked, since 6.4 and before.
 const NO_MEMORY: [&str; 2] = [
@@ -46,7 +46,7 @@ fn f13_locked_memory() {
     let mut log = KernelLog::from_now();
     in_child(|| {
         limit(Resource::RLIMIT_MEMLOCK, 64 << 10);
-        become_nobody();
+        drop_privileges();
         let context = verbs_tests::open();
         let pd = context.alloc_pd().expect("a domain");
         let mapped = Memory::now().mapped;

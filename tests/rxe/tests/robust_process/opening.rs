@@ -15,7 +15,7 @@ use uverbs_core::discover::find;
 
 use crate::support::child::in_child;
 use crate::support::objects::Objects;
-use crate::support::user::become_nobody;
+use crate::support::user::drop_privileges;
 
 /// The project's guarantee for a device that may not be opened, or whose node is missing.
 const AT_ONCE: Duration = Duration::from_millis(10);
@@ -75,7 +75,7 @@ fn f16_without_permission() {
         |mode| set_permissions(&path, Permissions::from_mode(mode)).expect("the mode is changed");
     mode(0o600);
     in_child(|| {
-        become_nobody();
+        drop_privileges();
         let by_name = refused_within(AT_ONCE, || Context::open(&verbs_tests::device_name()));
         check(
             &by_name,
@@ -102,7 +102,7 @@ fn f16_without_permission() {
     });
     mode(0o666);
     in_child(|| {
-        become_nobody();
+        drop_privileges();
         let context = Context::open(&verbs_tests::device_name()).expect("the mode allows it");
         context.alloc_pd().expect("a domain");
     });

@@ -17,7 +17,7 @@ use crate::support::kernel_log::KernelLog;
 use crate::support::looped::{Looped, PATHS};
 use crate::support::objects::Objects;
 use crate::support::rings;
-use crate::support::user::become_nobody;
+use crate::support::user::drop_privileges;
 
 /// Long enough for a request that the kernel knows about to be carried out.
 const A_WHILE: Duration = Duration::from_millis(200);
@@ -30,7 +30,7 @@ fn f19_posting_and_everything_else_work_after_setuid() {
         in_child(|| {
             let mut looped = Looped::by(path);
             looped.round_trip(1);
-            become_nobody();
+            drop_privileges();
             for byte in 0..20 {
                 looped.round_trip(byte);
             }
@@ -85,7 +85,7 @@ fn f19_a_doorbell_by_write_is_refused_after_setuid_and_leaves_no_ghost() {
                 .collect::<Vec<_>>()
         };
         let quiet = indexes();
-        become_nobody();
+        drop_privileges();
         let mut ghost = looped.buffers.pop().expect("a buffer");
         ghost.fill(0xbb);
         let refused = looped

@@ -3,11 +3,11 @@
 use nix::unistd::{Gid, Uid, setgroups, setresgid, setresuid};
 
 /// An unprivileged user.
-const NOBODY: u32 = 1000;
+const UNPRIVILEGED: u32 = 1000;
 
 /// Drops every privilege, as a daemon does.
-pub(crate) fn become_nobody() {
-    let (gid, uid) = (Gid::from_raw(NOBODY), Uid::from_raw(NOBODY));
+pub(crate) fn drop_privileges() {
+    let (gid, uid) = (Gid::from_raw(UNPRIVILEGED), Uid::from_raw(UNPRIVILEGED));
     setgroups(&[]).expect("no more groups");
     setresgid(gid, gid, gid).expect("another group");
     setresuid(uid, uid, uid).expect("another user");

@@ -65,8 +65,8 @@ fn messages_and_counts(pair: &mut Pair) {
         let byte = |at: usize| (at as u64 * 7 + number) as u8;
         from.fill(byte);
         raw::recv(&mut pair.b.qp, number, &[to.sge(0, LENGTH)]).unwrap();
-        let pieces = [from.sge(0, LENGTH)];
-        let request = SendRequest::send(&pieces).wr_id(number).signaled();
+        let sges = [from.sge(0, LENGTH)];
+        let request = SendRequest::send(&sges).wr_id(number).signaled();
         raw::send(&mut pair.a.qp, &[request]).unwrap();
         let sent = next(&mut pair.a.cq);
         assert_eq!((sent.wr_id, sent.status), (number, WcStatus::Success));
@@ -86,9 +86,9 @@ fn messages_and_counts(pair: &mut Pair) {
     let start = to.word(at);
     let back = Registered::local(&pair.a.pd, 8);
     for number in 0..MESSAGES {
-        let pieces = [back.sge(0, 8)];
+        let sges = [back.sge(0, 8)];
         let add = Operation::FetchAdd { remote, add: 1 };
-        let request = SendRequest::new(add, Payload::Gather(&pieces)).signaled();
+        let request = SendRequest::new(add, Payload::Gather(&sges)).signaled();
         raw::send(&mut pair.a.qp, &[request]).unwrap();
         assert_eq!(next(&mut pair.a.cq).status, WcStatus::Success);
         assert_eq!(back.word(0), start.wrapping_add(number), "added once");

@@ -44,8 +44,8 @@ fn messages_of_all_sizes_reach_the_other_host() {
     from.fill(|at| (at % 253) as u8);
     for length in [0, 1, 1023, 1024, 1025, 100_000, length] {
         raw::recv(&mut pair.b.qp, 1, &[to.sge(0, length)]).unwrap();
-        let pieces = [from.sge(0, length)];
-        raw::send(&mut pair.a.qp, &[SendRequest::send(&pieces).signaled()]).unwrap();
+        let sges = [from.sge(0, length)];
+        raw::send(&mut pair.a.qp, &[SendRequest::send(&sges).signaled()]).unwrap();
         assert_eq!(next(&mut pair.a.cq).status, WcStatus::Success);
         let got = next(&mut pair.b.cq);
         assert_eq!((got.status, got.byte_len), (WcStatus::Success, length));
@@ -59,19 +59,19 @@ fn remote_memory_is_written_read_and_counted() {
     let here = Registered::local(&pair.a.pd, 200_000);
     let there = Registered::remote_all(&pair.b.pd, 200_000);
     here.fill(|at| (at * 7 % 251) as u8);
-    let pieces = [here.sge(0, 200_000)];
+    let sges = [here.sge(0, 200_000)];
     raw::send(
         &mut pair.a.qp,
-        &[SendRequest::write(&pieces, there.remote(0)).signaled()],
+        &[SendRequest::write(&sges, there.remote(0)).signaled()],
     )
     .unwrap();
     assert_eq!(next(&mut pair.a.cq).opcode, WcOpcode::RdmaWrite);
     assert!(there.all() == here.all());
     let back = Registered::local(&pair.a.pd, 200_000);
-    let pieces = [back.sge(0, 200_000)];
+    let sges = [back.sge(0, 200_000)];
     raw::send(
         &mut pair.a.qp,
-        &[SendRequest::read(&pieces, there.remote(0)).signaled()],
+        &[SendRequest::read(&sges, there.remote(0)).signaled()],
     )
     .unwrap();
     assert_eq!(next(&mut pair.a.cq).opcode, WcOpcode::RdmaRead);
@@ -79,11 +79,11 @@ fn remote_memory_is_written_read_and_counted() {
     let remote = there.remote(8 - there.mr().address() % 8);
     let at = (remote.address - there.mr().address()) as usize;
     let before = there.word(at);
-    let pieces = [back.sge(0, 8)];
+    let sges = [back.sge(0, 8)];
     let add = Operation::FetchAdd { remote, add: 5 };
     raw::send(
         &mut pair.a.qp,
-        &[SendRequest::new(add, Payload::Gather(&pieces)).signaled()],
+        &[SendRequest::new(add, Payload::Gather(&sges)).signaled()],
     )
     .unwrap();
     assert_eq!(next(&mut pair.a.cq).status, WcStatus::Success);
@@ -98,9 +98,9 @@ fn unreliable_connections() {
     let from = Registered::local(&pair.a.pd, 10_000);
     from.fill(|at| at as u8);
     raw::recv(&mut pair.b.qp, 1, &[]).unwrap();
-    let pieces = [from.sge(0, 10_000)];
+    let sges = [from.sge(0, 10_000)];
     let operation = Operation::WriteImm(to.remote(0), 3);
-    let request = SendRequest::new(operation, Payload::Gather(&pieces)).signaled();
+    let request = SendRequest::new(operation, Payload::Gather(&sges)).signaled();
     raw::send(&mut pair.a.qp, &[request]).unwrap();
     assert!(next(&mut pair.a.cq).is_success());
     assert_eq!(next(&mut pair.b.cq).imm, Some(3));
@@ -108,7 +108,7 @@ fn unreliable_connections() {
 }
 
 #[test]
-fn a_datagram_tells_where_it_came_from_and_is_answered() {
+fn a_datagram_carries_its_source_and_is_answered() {
     let mut pair = pair(QpType::Ud);
     let (gid_a, gid_b) = (
         gid_entry(&pair.a.context, &pair.a.qp),

@@ -47,7 +47,7 @@ struct Seen(Mutex<BTreeSet<String>>);
 impl Seen {
     fn new() -> Self {
         if let Ok(release) = fs::read_to_string("/proc/sys/kernel/osrelease") {
-            tell(&format!("# Linux {}", release.trim()));
+            report(&format!("# Linux {}", release.trim()));
         }
         Self(Mutex::default())
     }
@@ -58,16 +58,16 @@ impl Sink for Seen {
         let Some(line) = record.outline() else {
             return;
         };
-        let mut told = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if !told.contains(&line) {
-            tell(&line);
-            told.insert(line);
+        let mut reported = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if !reported.contains(&line) {
+            report(&line);
+            reported.insert(line);
         }
     }
 }
 
 /// Bypasses the test harness, which would capture the line.
-fn tell(line: &str) {
+fn report(line: &str) {
     let line = format!("{MARK}{line}\n");
     // Nothing can be done if nobody reads.
     let _ = std::io::stdout().lock().write_all(line.as_bytes());

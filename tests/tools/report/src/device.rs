@@ -149,8 +149,8 @@ fn ports(commands: &[Command]) -> anyhow::Result<String> {
         } else {
             continue;
         };
-        let mut asked = command.attributes.iter().filter(|it| it.direction == "in");
-        let number = asked
+        let mut inputs = command.attributes.iter().filter(|it| it.direction == "in");
+        let number = inputs
             .find(|it| it.name == number)
             .and_then(|it| it.value.as_u64());
         let number = number.context("QUERY_PORT of no port")?;

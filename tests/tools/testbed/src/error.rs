@@ -44,7 +44,7 @@ pub enum Error {
         known: String,
     },
     /// There is no accelerator of this name.
-    #[error("nothing that runs machines is named {name:?}; there are: auto, kvm, tcg")]
+    #[error("there is no accelerator named {name:?}; there are: auto, kvm, tcg")]
     Accelerator {
         /// The name.
         name: String,

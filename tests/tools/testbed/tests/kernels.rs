@@ -179,7 +179,7 @@ fn ping_pongs(kernel: &str) {
 
 #[test]
 #[ignore = "boots a machine; run by: cargo xtask test --level testbed"]
-fn commands_run_as_they_are_asked_to() {
+fn commands_run_as_requested() {
     let guest = Machine::new(Kernel::named("newest").unwrap())
         .topology(Topology::TwoHosts)
         .with_debian_tools()
@@ -307,7 +307,7 @@ fn the_newest_linux_carries_ping_pongs() {
 
 #[test]
 #[ignore = "boots a machine; run by: cargo xtask test --level testbed"]
-fn a_kernel_that_dies_is_reported_with_its_last_words() {
+fn a_kernel_that_dies_is_reported_with_its_last_lines() {
     let guest = Machine::new(Kernel::named("6.12").unwrap())
         .with_debian_tools()
         .boot()

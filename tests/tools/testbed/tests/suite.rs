@@ -24,7 +24,7 @@ fn fixture() -> Suite {
 
 #[test]
 #[ignore = "boots a machine; run by: cargo xtask test --level testbed"]
-fn every_kind_of_test_is_told_apart() {
+fn every_kind_of_test_is_distinguished() {
     let summary = fixture()
         .run(&Machine::new(Kernel::named("6.12").unwrap()))
         .unwrap();
@@ -44,7 +44,7 @@ fn every_kind_of_test_is_told_apart() {
             "tests::b_fails",
             "tests::c_hangs",
             "tests::e_makes_the_kernel_complain",
-            "tests::f_leaves_without_a_word",
+            "tests::f_exits_silently",
             "tests::g_kills_the_machine",
             "tests::i_passes_on_a_machine_of_its_own",
         ]

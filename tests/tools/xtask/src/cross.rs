@@ -1,11 +1,10 @@
 //! `cargo xtask cross`: tests that need no machine of their own, as programs of other
 //! architectures, run by QEMU.
 
+use crate::by_package::{Verdicts, chosen};
 use crate::cargo::{THINNED, TIMED};
-use anyhow::bail;
 use clap::{Args, ValueEnum};
 use std::process::{Command, ExitCode};
-use std::time::Instant;
 use testbed::host::{self, Tool};
 
 /// The packages that are run: the stack, and the tests that run it on the fake kernel, on rings and
@@ -55,7 +54,7 @@ const WITHOUT_REGISTERS: [&str; 28] = [
     "a_datagram_says_where_it_came_from",
     "a_message_that_is_too_long_for_its_receive_fails_on_both_sides",
     "a_resize_that_the_kernel_refuses_changes_nothing",
-    "adapter::tests::completion_queues_are_told_of_pages_with_large_numbers",
+    "adapter::tests::completion_queues_learn_of_pages_with_large_numbers",
     "adapter::tests::contexts_are_opened_without_firmware_commands_too",
     "adapter::tests::initiators_take_requests_of_their_streams_alone",
     "adapter::tests::the_device_carries_a_request",
@@ -73,7 +72,7 @@ const WITHOUT_REGISTERS: [&str; 28] = [
     "raw::tests::",
     "records_and_registers_are_stored_to_by_all",
     "sq::tests::",
-    "thread::tests::queue_pairs_take_turns_and_whoever_comes_second_rings",
+    "thread::tests::queue_pairs_take_turns_and_the_second_writes_the_doorbell",
     "uar::tests::",
     "unreported::",
     "values::",
@@ -130,39 +129,22 @@ enum Foreign {
 pub(crate) fn run(options: &Options) -> anyhow::Result<ExitCode> {
     let machines = match options.machine.as_slice() {
         [] => Foreign::value_variants(),
-        asked => asked,
+        chosen => chosen,
     };
     host::ensure(&[Tool::QemuUser])?;
-    let mut results = Vec::new();
+    let mut verdicts = Verdicts::default();
     for &machine in machines {
         host::ensure(machine.tools())?;
         for (test, why) in machine.lacking() {
             println!("left out as {}: {test} ({why})", machine.name());
         }
-        for package in PACKAGES {
-            if !options.package.is_empty() && !options.package.iter().any(|name| name == package) {
-                continue;
-            }
+        for package in chosen(&PACKAGES, &options.package) {
+            let name = format!("{} {package}", machine.name());
             host::say(format_args!("runs {package} as {}", machine.name()));
-            let since = Instant::now();
-            let result = host::run(&mut emulated(machine, package, options));
-            if let Err(error) = &result {
-                eprintln!("error: {package} as {}: {error}", machine.name());
-            }
-            results.push((machine, package, result.is_ok(), since.elapsed().as_secs()));
+            verdicts.run(name, &mut emulated(machine, package, options));
         }
     }
-    for (machine, package, passed, seconds) in &results {
-        let word = if *passed { "ok" } else { "FAILED" };
-        println!(
-            "{:<10} {package:<14} {word:<6} {seconds:>5} s",
-            machine.name()
-        );
-    }
-    if results.iter().any(|(_, _, passed, _)| !passed) {
-        bail!("tests failed on other machines");
-    }
-    Ok(ExitCode::SUCCESS)
+    verdicts.end("tests failed on other machines")
 }
 
 fn emulated(machine: Foreign, package: &str, options: &Options) -> Command {

@@ -5,6 +5,7 @@ mod adversary;
 mod api;
 mod asan;
 mod bench;
+mod by_package;
 mod cargo;
 mod ci;
 mod copies;

@@ -1,11 +1,10 @@
 //! `cargo xtask miri`: tests that make no system call, in the interpreter that detects undefined
 //! behaviour.
 
-use crate::cargo::{PACKAGES, TIMED};
-use anyhow::bail;
+use crate::by_package::{Selection, Verdicts};
+use crate::cargo::TIMED;
 use clap::Args;
 use std::process::{Command, ExitCode};
-use std::time::Instant;
 use testbed::cargo::{command_of, workspace};
 use testbed::host::{self, NIGHTLY, Tool};
 
@@ -51,14 +50,14 @@ const LACKING: [(&str, &str); 14] = [
     ("discover::tests::sources::", "stat(2) of device nodes"),
     (
         "discover::tests::forks::the_kernel_does_it",
-        "/proc/self/smaps tells of real memory",
+        "/proc/self/smaps reports real memory",
     ),
     (
         "sys::device::tests::what_takes_any_bytes_is_no_device",
         "fstat(2) of device nodes",
     ),
     (
-        "sys::device::tests::nothing_is_asked_of_what_is_called_a_device_by_its_user",
+        "sys::device::tests::a_user_defined_device_gets_no_queries",
         "fstat(2) of device nodes",
     ),
     ("sys::open::tests::", "fstat(2) of device nodes"),
@@ -81,7 +80,7 @@ const LACKING: [(&str, &str); 14] = [
     ),
     ("_of::sysfs_devices", "stat(2) of device nodes"),
     (
-        "a_file_that_only_looks_readable_holds_nobody_up",
+        "a_file_that_only_looks_readable_blocks_no_reader",
         "fcntl(2) that changes how a file is read",
     ),
     (
@@ -98,20 +97,15 @@ const LACKING: [(&str, &str); 14] = [
 /// Miri and its nightly toolchain are installed if they are missing.
 #[derive(Args, Debug)]
 pub(crate) struct Options {
-    /// Only these packages.
-    #[arg(long, value_name = "NAME", value_parser = PACKAGES)]
-    package: Vec<String>,
-    /// Run only tests whose names contain one of these texts.
-    #[arg(value_name = "FILTER")]
-    filters: Vec<String>,
+    #[command(flatten)]
+    selection: Selection,
 }
 
 impl Options {
     /// What is fast enough to run along with all the other checks: the smaller provider.
     pub(crate) fn share() -> Self {
         Self {
-            package: vec!["uverbs-rxe".to_owned()],
-            filters: Vec::new(),
+            selection: Selection::of("uverbs-rxe"),
         }
     }
 }
@@ -121,42 +115,26 @@ pub(crate) fn run(options: &Options) -> anyhow::Result<ExitCode> {
     for (test, why) in LACKING {
         println!("left out: {test} ({why})");
     }
-    let mut results = Vec::new();
-    for package in PACKAGES {
-        if !options.package.is_empty() && !options.package.iter().any(|name| name == package) {
-            continue;
-        }
+    let selection = &options.selection;
+    let mut verdicts = Verdicts::default();
+    for package in selection.packages() {
         host::say(format_args!("interprets the tests of {package}"));
-        let since = Instant::now();
-        let result = host::run(&mut interpreted(package, &options.filters));
-        if let Err(error) = &result {
-            eprintln!("error: {package}: {error}");
-        }
-        results.push((package, result.is_ok(), since.elapsed().as_secs()));
+        verdicts.run(package, &mut interpreted(package, &selection.filters));
     }
     for (package, tests, seeds) in SHARING {
         // Filtered tests are interpreted once.
-        if !options.filters.is_empty() || !results.iter().any(|(name, ..)| *name == package) {
+        if !selection.filters.is_empty() || !selection.packages().any(|name| name == package) {
             continue;
         }
         host::say(format_args!(
             "interprets what threads share in {package}, with old values"
         ));
-        let since = Instant::now();
-        let result = host::run(&mut with_old_values(package, tests, seeds));
-        if let Err(error) = &result {
-            eprintln!("error: {package}, with old values: {error}");
-        }
-        results.push((package, result.is_ok(), since.elapsed().as_secs()));
+        verdicts.run(
+            format!("{package}, old values"),
+            &mut with_old_values(package, tests, seeds),
+        );
     }
-    for (package, passed, seconds) in &results {
-        let word = if *passed { "ok" } else { "FAILED" };
-        println!("{package:<14} {word:<6} {seconds:>5} s");
-    }
-    if results.iter().any(|(_, passed, _)| !passed) {
-        bail!("Miri found something");
-    }
-    Ok(ExitCode::SUCCESS)
+    verdicts.end("Miri found something")
 }
 
 fn interpreted(package: &str, filters: &[String]) -> Command {

@@ -125,7 +125,7 @@ mod tests {
     use super::wrong;
 
     #[test]
-    fn a_package_without_a_licence_and_with_tools_is_told_of_both() {
+    fn a_package_without_a_licence_and_with_tools_has_both_reported() {
         let right = "Cargo.toml\nLICENSE-APACHE\nLICENSE-MIT\nREADME.md\nsrc/lib.rs\n";
         assert!(wrong(right).is_empty());
         let bad = "Cargo.toml\nLICENSE-MIT\nsrc/lib.rs\n.ci/run\n";

@@ -1,10 +1,9 @@
 //! `cargo xtask tsan`: tests that need no machine, under ThreadSanitizer.
 
-use crate::cargo::{PACKAGES, TARGET, TIMED};
-use anyhow::bail;
+use crate::by_package::{Selection, Verdicts};
+use crate::cargo::{TARGET, TIMED};
 use clap::Args;
 use std::process::{Command, ExitCode};
-use std::time::Instant;
 use testbed::cargo::{command_of, workspace};
 use testbed::host::{self, NIGHTLY, Tool};
 
@@ -22,12 +21,8 @@ const CASES: &str = "32";
 /// Nightly and the sources of its standard library are installed if they are missing.
 #[derive(Args, Debug)]
 pub(crate) struct Options {
-    /// Only these packages.
-    #[arg(long, value_name = "NAME", value_parser = PACKAGES)]
-    package: Vec<String>,
-    /// Run only tests whose names contain one of these texts.
-    #[arg(value_name = "FILTER")]
-    filters: Vec<String>,
+    #[command(flatten)]
+    selection: Selection,
 }
 
 impl Options {
@@ -35,35 +30,19 @@ impl Options {
     /// memory and rings.
     pub(crate) fn share() -> Self {
         Self {
-            package: vec!["fake-tests".to_owned()],
-            filters: Vec::new(),
+            selection: Selection::of("fake-tests"),
         }
     }
 }
 
 pub(crate) fn run(options: &Options) -> anyhow::Result<ExitCode> {
     host::ensure(&[Tool::RustSource])?;
-    let mut results = Vec::new();
-    for package in PACKAGES {
-        if !options.package.is_empty() && !options.package.iter().any(|name| name == package) {
-            continue;
-        }
+    let mut verdicts = Verdicts::default();
+    for package in options.selection.packages() {
         host::say(format_args!("watches the threads of {package}"));
-        let since = Instant::now();
-        let result = host::run(&mut watched(package, &options.filters));
-        if let Err(error) = &result {
-            eprintln!("error: {package}: {error}");
-        }
-        results.push((package, result.is_ok(), since.elapsed().as_secs()));
+        verdicts.run(package, &mut watched(package, &options.selection.filters));
     }
-    for (package, passed, seconds) in &results {
-        let word = if *passed { "ok" } else { "FAILED" };
-        println!("{package:<14} {word:<6} {seconds:>5} s");
-    }
-    if results.iter().any(|(_, passed, _)| !passed) {
-        bail!("ThreadSanitizer found something");
-    }
-    Ok(ExitCode::SUCCESS)
+    verdicts.end("ThreadSanitizer found something")
 }
 
 fn watched(package: &str, filters: &[String]) -> Command {

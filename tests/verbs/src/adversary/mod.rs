@@ -19,7 +19,7 @@ use uverbs::{AccessFlags, CompletionQueue, Context, ProtectionDomain, QpType, Qu
 pub use forged::{by_an_id, from_elsewhere, held_over_posts};
 pub use named::{panic_in_reset, reset_by_another_name, unnamed_flags};
 pub use numbers::{
-    completion_queues_are_told_apart, numbers_come_again, shared_receives_come_back,
+    completion_queues_are_distinguished, numbers_come_again, shared_receives_come_back,
 };
 
 /// Where a program runs.
@@ -34,27 +34,23 @@ pub trait Stage {
     fn work(&self);
 }
 
-/// A program: its name and its function.
-pub type Program = (&'static str, fn(&dyn Stage));
-
-macro_rules! programs {
-    ($($name:ident),* $(,)?) => {
-        /// All of them.
-        pub const ALL: &[Program] = &[$((stringify!($name), $name)),*];
+/// Calls a macro with the names of all programs.
+#[macro_export]
+macro_rules! with_adversary_programs {
+    ($with:ident) => {
+        $with!(
+            by_an_id,
+            completion_queues_are_distinguished,
+            from_elsewhere,
+            held_over_posts,
+            numbers_come_again,
+            panic_in_reset,
+            reset_by_another_name,
+            shared_receives_come_back,
+            unnamed_flags,
+        );
     };
 }
-
-programs!(
-    by_an_id,
-    completion_queues_are_told_apart,
-    from_elsewhere,
-    held_over_posts,
-    numbers_come_again,
-    panic_in_reset,
-    reset_by_another_name,
-    shared_receives_come_back,
-    unnamed_flags,
-);
 
 /// Longer than any device needs for the requests here.
 const PATIENCE: Duration = Duration::from_secs(20);

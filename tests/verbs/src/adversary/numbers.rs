@@ -101,7 +101,7 @@ pub fn shared_receives_come_back(stage: &dyn Stage) {
 }
 
 /// Completion queues of two contexts are distinguished.
-pub fn completion_queues_are_told_apart(stage: &dyn Stage) {
+pub fn completion_queues_are_distinguished(stage: &dyn Stage) {
     let contexts = [stage.open(None), stage.open(None), stage.open_elsewhere()];
     let mut ids = Vec::new();
     for context in &contexts {

@@ -161,7 +161,7 @@ fn a_wait_that_is_cancelled_loses_nothing() {
 }
 
 #[test]
-fn an_event_that_nobody_awaited_is_there_later() {
+fn an_event_without_a_waiter_is_there_later() {
     run(|| async {
         let mut looped = looped();
         looped.cq.request_notification(Notify::Any).unwrap();

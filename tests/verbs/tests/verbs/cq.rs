@@ -20,7 +20,7 @@ fn send(pair: &mut Pair, wr_ids: impl Iterator<Item = u64>) {
 }
 
 #[test]
-fn a_queue_holds_at_least_what_was_asked_for() {
+fn a_queue_holds_at_least_what_was_requested() {
     let context = open();
     let max = context.device_attr().max_cqe;
     for entries in [1, 2, 3, 4, 100, 1000, max] {

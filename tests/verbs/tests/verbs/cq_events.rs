@@ -72,7 +72,7 @@ impl Loop {
 }
 
 #[test]
-fn an_event_comes_once_for_each_time_it_was_asked_for() {
+fn an_event_comes_once_for_each_time_it_was_armed() {
     let mut looped = looped();
     looped.message(SendFlags::empty());
     assert_eq!(looped.channel.event(SHORT).unwrap(), None, "nobody asked");
@@ -145,7 +145,7 @@ fn one_channel_serves_many_queues() {
 }
 
 #[test]
-fn f27_nothing_is_missed_by_asking_polling_and_waiting() {
+fn f27_nothing_is_missed_by_arming_polling_and_waiting() {
     const TOTAL: u64 = 2000;
     let Loop {
         channel,
@@ -201,7 +201,7 @@ fn f27_nothing_is_missed_by_asking_polling_and_waiting() {
 }
 
 #[test]
-fn f09_events_that_nobody_took_hold_up_nothing() {
+fn f09_unread_events_block_nothing() {
     let Loop {
         channel,
         send_cq,

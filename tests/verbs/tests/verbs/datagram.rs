@@ -83,7 +83,7 @@ fn ib_a_datagram_within_the_subnet_has_no_network_header() {
 }
 
 #[test]
-fn with_immediate_and_in_pieces() {
+fn with_immediate_and_in_several_sges() {
     let mut pair = pair();
     let address = to_b(&pair);
     let to = Registered::local(&pair.b.pd, 256);
@@ -91,8 +91,8 @@ fn with_immediate_and_in_pieces() {
     raw::recv(&mut pair.b.qp, 1, &[to.sge(200, 40), to.sge(0, 100)]).unwrap();
     let from = Registered::local(&pair.a.pd, 64);
     from.put(0, b"one two three");
-    let pieces = [from.sge(0, 4), from.sge(4, 9)];
-    let request = SendRequest::new(Operation::SendImm(0xabcd), Payload::Gather(&pieces))
+    let sges = [from.sge(0, 4), from.sge(4, 9)];
+    let request = SendRequest::new(Operation::SendImm(0xabcd), Payload::Gather(&sges))
         .signaled()
         .to(address.to(pair.b.qp.qp_num(), QKEY));
     raw::send(&mut pair.a.qp, &[request]).unwrap();
@@ -189,8 +189,8 @@ fn what_is_longer_than_a_packet_is_never_sent() {
     raw::recv(&mut pair.b.qp, 1, &[to.sge(0, 16_384)]).unwrap();
     let peer = pair.b.qp.qp_num();
     let mut send = |length| {
-        let pieces = [from.sge(0, length)];
-        let request = SendRequest::send(&pieces).signaled();
+        let sges = [from.sge(0, length)];
+        let request = SendRequest::send(&sges).signaled();
         raw::send(&mut pair.a.qp, &[request.to(address.to(peer, QKEY))]).unwrap();
         next(&mut pair.a.cq).status
     };
@@ -263,8 +263,11 @@ fn roce_addresses_that_lead_nowhere_are_refused() {
         ErrorKind::InvalidInput,
         "RoCE needs a GID: {no_route}"
     );
-    let nobody: Gid = "::ffff:10.250.0.1".parse().unwrap();
-    let unreachable = create(&AddressVector::global(1, GlobalRoute::new(nobody, index)));
+    let unreachable_gid: Gid = "::ffff:10.250.0.1".parse().unwrap();
+    let unreachable = create(&AddressVector::global(
+        1,
+        GlobalRoute::new(unreachable_gid, index),
+    ));
     assert!(unreachable.errno().is_some(), "{unreachable}");
     assert_eq!(pair.a.context.leaked(), 0);
 }

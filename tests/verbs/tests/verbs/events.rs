@@ -95,7 +95,7 @@ fn roce_every_open_context_hears_of_a_gid_change() {
 }
 
 #[test]
-fn an_access_violation_is_told_to_the_side_whose_memory_it_was() {
+fn an_access_violation_is_reported_to_the_owner_of_the_memory() {
     requests_fail();
     let (one, other) = (open(), open());
     let mut pair = Pair::between(&one, &other, QpType::Rc, |builder| {
@@ -174,7 +174,7 @@ fn rxe_a_drained_send_queue() {
 }
 
 #[test]
-fn rxe_f29_an_event_of_a_queue_pair_that_is_gone_finds_nobody() {
+fn rxe_f29_an_event_of_a_queue_pair_that_is_gone_is_reported_as_gone() {
     let mut pair = Pair::new(QpType::Rc);
     let context = pair.a.context.clone();
     let drain = QpAttr::to(QpState::SendQueueDrained).sqd_async_notify(true);

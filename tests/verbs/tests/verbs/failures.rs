@@ -35,9 +35,9 @@ const ALL: AccessFlags = AccessFlags::LOCAL_WRITE
 impl Target {
     /// Posts the request and two after it, which are flushed; returns how the first one failed.
     fn fail(mut self, operation: Operation<'_>, length: u32) -> WcStatus {
-        let pieces = [self.local.sge(0, length)];
-        let bad = SendRequest::new(operation, Payload::Gather(&pieces)).wr_id(1);
-        let good = SendRequest::write(&pieces, self.memory.remote(0));
+        let sges = [self.local.sge(0, length)];
+        let bad = SendRequest::new(operation, Payload::Gather(&sges)).wr_id(1);
+        let good = SendRequest::write(&sges, self.memory.remote(0));
         // Unsignaled: the failure is reported nevertheless.
         raw::send(&mut self.pair.a.qp, &[bad, good.wr_id(2), good.wr_id(3)]).unwrap();
         let done = drain(&mut self.pair.a.cq, 3);
@@ -119,9 +119,9 @@ fn local_memory_that_is_not_registered() {
     let mut pair = Pair::new(QpType::Rc);
     let local = Registered::local(&pair.a.pd, 64);
     let key = LocalKey::from_raw(local.mr().lkey().raw() ^ 0x80);
-    let pieces = [local.raw_sge(0, 8, key)];
+    let sges = [local.raw_sge(0, 8, key)];
     raw::recv(&mut pair.b.qp, 1, &[]).unwrap();
-    raw::send(&mut pair.a.qp, &[SendRequest::send(&pieces).wr_id(9)]).unwrap();
+    raw::send(&mut pair.a.qp, &[SendRequest::send(&sges).wr_id(9)]).unwrap();
     let done = next(&mut pair.a.cq);
     assert_eq!(done.wr_id, 9);
     failed_here(&done, WcStatus::LocalProtection);
@@ -133,9 +133,9 @@ fn local_memory_beyond_its_region() {
     requests_fail();
     let mut pair = Pair::new(QpType::Rc);
     let local = Registered::local(&pair.a.pd, 64);
-    let pieces = [local.raw_sge(60, 8, local.mr().lkey())];
+    let sges = [local.raw_sge(60, 8, local.mr().lkey())];
     raw::recv(&mut pair.b.qp, 1, &[]).unwrap();
-    raw::send(&mut pair.a.qp, &[SendRequest::send(&pieces)]).unwrap();
+    raw::send(&mut pair.a.qp, &[SendRequest::send(&sges)]).unwrap();
     failed_here(&next(&mut pair.a.cq), WcStatus::LocalProtection);
     assert_eq!(pair.a.qp.query().unwrap().state, QpState::Error);
 }
@@ -147,8 +147,8 @@ fn a_read_into_memory_that_may_not_be_written() {
     let there = Registered::remote_all(&pair.b.pd, 64);
     there.fill(|_| 9);
     let here = Registered::new(&pair.a.pd, 64, AccessFlags::empty());
-    let pieces = [here.sge(0, 8)];
-    let request = SendRequest::read(&pieces, there.remote(0)).signaled();
+    let sges = [here.sge(0, 8)];
+    let request = SendRequest::read(&sges, there.remote(0)).signaled();
     raw::send(&mut pair.a.qp, &[request]).unwrap();
     failed_here(&next(&mut pair.a.cq), WcStatus::LocalProtection);
     assert_eq!(here.all(), [0; 64]);
@@ -253,7 +253,7 @@ fn no_receive_and_patience() {
 }
 
 #[test]
-fn f28_nobody_answers_and_everything_outstanding_is_flushed_in_order() {
+fn f28_a_silent_peer_gets_everything_outstanding_flushed_in_order() {
     requests_fail();
     let context = open();
     let (pd, mut cq, prepared) = Side::prepare(&context, QpType::Rc, |builder| {
@@ -262,11 +262,11 @@ fn f28_nobody_answers_and_everything_outstanding_is_flushed_in_order() {
             .timeout(AckTimeout::code(1).unwrap())
     });
     // A number that no queue pair has.
-    let nobody = QueuePairEndpoint {
+    let absent = QueuePairEndpoint {
         qp_num: 0x00ab_cdef,
         ..prepared.endpoint()
     };
-    let mut qp = prepared.handshake(nobody).unwrap();
+    let mut qp = prepared.handshake(absent).unwrap();
     let to = Registered::local(&pd, 64);
     raw::recv(&mut qp, 50, &[to.sge(0, 64)]).unwrap();
     raw::recv(&mut qp, 51, &[to.sge(0, 64)]).unwrap();

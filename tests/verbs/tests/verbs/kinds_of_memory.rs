@@ -78,12 +78,12 @@ fn register(pair: &Pair, memory: &Mapped, at: usize, len: usize) -> uverbs::Resu
 fn write(pair: &mut Pair, region: &MemoryRegion, at: u64, byte: u8) -> WcStatus {
     let source = Registered::local(&pair.a.pd, 1);
     source.put(0, &[byte]);
-    let pieces = [source.sge(0, 1)];
+    let sges = [source.sge(0, 1)];
     let there = Remote {
         address: region.address() + at,
         key: region.rkey(),
     };
-    let request = SendRequest::write(&pieces, there).signaled();
+    let request = SendRequest::write(&sges, there).signaled();
     raw::send(&mut pair.a.qp, &[request]).unwrap();
     next(&mut pair.a.cq).status
 }
@@ -91,12 +91,12 @@ fn write(pair: &mut Pair, region: &MemoryRegion, at: u64, byte: u8) -> WcStatus 
 /// Makes the peer read a byte of a region.
 fn read(pair: &mut Pair, region: &MemoryRegion, at: u64) -> u8 {
     let target = Registered::local(&pair.a.pd, 1);
-    let pieces = [target.sge(0, 1)];
+    let sges = [target.sge(0, 1)];
     let there = Remote {
         address: region.address() + at,
         key: region.rkey(),
     };
-    let request = SendRequest::read(&pieces, there).signaled();
+    let request = SendRequest::read(&sges, there).signaled();
     raw::send(&mut pair.a.qp, &[request]).unwrap();
     assert_eq!(next(&mut pair.a.cq).status, WcStatus::Success);
     target.get(0, 1)[0]

@@ -20,8 +20,8 @@ const ALL: AccessFlags = AccessFlags::LOCAL_WRITE
 fn write(pair: &mut Pair, text: &[u8], target: &Registered, offset: u64) -> WcStatus {
     let source = Registered::local(&pair.a.pd, text.len().max(1));
     source.put(0, text);
-    let pieces = [source.sge(0, text.len() as u32)];
-    let request = SendRequest::write(&pieces, target.remote(offset)).signaled();
+    let sges = [source.sge(0, text.len() as u32)];
+    let request = SendRequest::write(&sges, target.remote(offset)).signaled();
     raw::send(&mut pair.a.qp, &[request]).unwrap();
     next(&mut pair.a.cq).status
 }
@@ -40,7 +40,7 @@ fn f30_sizes_and_places() {
 }
 
 #[test]
-fn f21_what_cannot_be_registered_is_told_apart() {
+fn f21_reasons_why_memory_cannot_be_registered_are_distinguished() {
     kernel_may_say("Unable to pin memory region");
     kernel_may_say("rxe_reg_user_mr");
     let context = open();
@@ -80,12 +80,12 @@ fn work_requests_address_a_region_as_its_maker_said() {
     assert_eq!(moved.address(), iova);
     let source = Registered::local(&pair.a.pd, 4);
     source.put(0, b"iova");
-    let pieces = [source.sge(0, 4)];
+    let sges = [source.sge(0, 4)];
     let target = uverbs::Remote {
         address: iova + 5000,
         key: moved.rkey(),
     };
-    let request = SendRequest::write(&pieces, target).signaled();
+    let request = SendRequest::write(&sges, target).signaled();
     raw::send(&mut pair.a.qp, &[request]).unwrap();
     assert_eq!(next(&mut pair.a.cq).status, WcStatus::Success);
     assert_eq!(plain.get(5000, 4), b"iova");
@@ -100,13 +100,13 @@ fn f26_a_deregistered_key_opens_nothing() {
     let gone = Registered::remote_all(&pair.b.pd, 64);
     let remote = gone.remote(0);
     gone.deregister().unwrap();
-    let pieces = [];
+    let sges = [];
     let source = Registered::local(&pair.a.pd, 8);
     let some = [source.sge(0, 8)];
     // Nothing is checked for zero bytes, so an invalid key does no harm there (IBTA C9-88).
     raw::send(
         &mut pair.a.qp,
-        &[SendRequest::write(&pieces, remote).signaled()],
+        &[SendRequest::write(&sges, remote).signaled()],
     )
     .unwrap();
     assert_eq!(next(&mut pair.a.cq).status, WcStatus::Success);
@@ -271,8 +271,8 @@ fn on_demand_regions_work_where_they_are_announced() {
     // SAFETY: dropped pages read as zeros, and zeros are valid atomics.
     unsafe { rustix::mm::madvise(page, 4096, rustix::mm::Advice::LinuxDontNeed) }.unwrap();
     let back = Registered::local(&pair.a.pd, 16);
-    let pieces = [back.sge(0, 16)];
-    let request = SendRequest::read(&pieces, target.remote(offset as u64)).signaled();
+    let sges = [back.sge(0, 16)];
+    let request = SendRequest::read(&sges, target.remote(offset as u64)).signaled();
     raw::send(&mut pair.a.qp, &[request]).unwrap();
     assert_eq!(next(&mut pair.a.cq).status, WcStatus::Success);
     assert_eq!(back.all(), target.get(offset, 16));
@@ -319,20 +319,20 @@ fn f26_a_page_that_was_mapped_anew_is_not_the_one_that_was_registered() {
     assert_eq!(map_page(page.cast(), both), page);
     let source = Registered::local(&pair.a.pd, 8);
     source.fill(|_| 0xff);
-    let pieces = [source.sge(0, 8)];
+    let sges = [source.sge(0, 8)];
     let there = uverbs::Remote {
         address: region.address(),
         key: region.rkey(),
     };
-    let request = SendRequest::write(&pieces, there).signaled();
+    let request = SendRequest::write(&sges, there).signaled();
     raw::send(&mut pair.a.qp, &[request]).unwrap();
     assert_eq!(next(&mut pair.a.cq).status, WcStatus::Success);
     // SAFETY: the page is mapped.
     let byte = unsafe { AtomicU8::from_ptr(page) }.load(Ordering::Relaxed);
     assert_eq!(byte, 0, "a peer wrote into memory that nobody registered");
     let back = Registered::local(&pair.a.pd, 8);
-    let pieces = [back.sge(0, 8)];
-    let request = SendRequest::read(&pieces, there).signaled();
+    let sges = [back.sge(0, 8)];
+    let request = SendRequest::read(&sges, there).signaled();
     raw::send(&mut pair.a.qp, &[request]).unwrap();
     assert!(next(&mut pair.a.cq).is_success());
     assert_eq!(back.all(), [0xff; 8], "the region still has its own page");

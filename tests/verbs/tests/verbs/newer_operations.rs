@@ -88,8 +88,8 @@ fn a_flush_makes_a_range_or_a_region_visible() {
     let source = Registered::local(&pair.a.pd, 8192);
     source.fill(|at| at as u8);
     for whole in [false, true] {
-        let pieces = [source.sge(0, 8192)];
-        let write = SendRequest::write(&pieces, memory.remote(0));
+        let sges = [source.sge(0, 8192)];
+        let write = SendRequest::write(&sges, memory.remote(0));
         raw::send(
             &mut pair.a.qp,
             &[write, flush(&memory, 8192, Placement::GLOBAL, whole)],

@@ -97,7 +97,7 @@ fn a_device_that_is_not_there_is_not_found() {
 }
 
 #[test]
-fn every_listed_device_tells_whether_it_can_be_opened() {
+fn every_listed_device_reports_whether_it_can_be_opened() {
     let devices = uverbs::devices().unwrap();
     let ours = devices
         .iter()

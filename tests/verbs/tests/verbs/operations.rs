@@ -71,15 +71,15 @@ fn write_and_read() {
         Registered::remote_all(&pair.b.pd, 512),
     );
     here.fill(pattern);
-    let pieces = [here.sge(3, 200)];
-    let done = finish(&mut pair, SendRequest::write(&pieces, there.remote(17)));
+    let sges = [here.sge(3, 200)];
+    let done = finish(&mut pair, SendRequest::write(&sges, there.remote(17)));
     assert_eq!(done.opcode, WcOpcode::RdmaWrite);
     assert_eq!(there.get(17, 200), here.get(3, 200));
     assert_eq!((there.get(16, 1), there.get(217, 1)), (vec![0], vec![0]));
 
     let back = Registered::local(&pair.a.pd, 512);
-    let pieces = [back.sge(100, 200)];
-    let done = finish(&mut pair, SendRequest::read(&pieces, there.remote(17)));
+    let sges = [back.sge(100, 200)];
+    let done = finish(&mut pair, SendRequest::read(&sges, there.remote(17)));
     assert_eq!((done.opcode, done.byte_len), (WcOpcode::RdmaRead, 200));
     assert_eq!(back.get(100, 200), here.get(3, 200));
     verbs_tests::nothing(&mut pair.b.cq);
@@ -94,11 +94,11 @@ fn write_with_immediate() {
     );
     here.put(0, b"written");
     raw::recv(&mut pair.b.qp, 9, &[]).unwrap();
-    let pieces = [here.sge(0, 7)];
+    let sges = [here.sge(0, 7)];
     let operation = Operation::WriteImm(there.remote(8), 0xfeed_f00d);
     finish(
         &mut pair,
-        SendRequest::new(operation, Payload::Gather(&pieces)),
+        SendRequest::new(operation, Payload::Gather(&sges)),
     );
     let got = next(&mut pair.b.cq);
     assert_eq!(
@@ -116,7 +116,7 @@ fn compare_and_swap() {
         Registered::remote_all(&pair.b.pd, 16),
     );
     word.put(8, &7_u64.to_ne_bytes());
-    let pieces = [old.sge(0, 8)];
+    let sges = [old.sge(0, 8)];
     for (compare, swap, before, after) in [(7, 9, 7, 9), (7, 11, 9, 9), (9, u64::MAX, 9, u64::MAX)]
     {
         let operation = Operation::CompareSwap {
@@ -126,7 +126,7 @@ fn compare_and_swap() {
         };
         let done = finish(
             &mut pair,
-            SendRequest::new(operation, Payload::Gather(&pieces)),
+            SendRequest::new(operation, Payload::Gather(&sges)),
         );
         assert_eq!(done.opcode, WcOpcode::CompareSwap);
         assert_eq!((old.word(0), word.word(8)), (before, after));
@@ -142,7 +142,7 @@ fn fetch_and_add() {
         Registered::remote_all(&pair.b.pd, 8),
     );
     word.put(0, &(u64::MAX - 1).to_ne_bytes());
-    let pieces = [old.sge(0, 8)];
+    let sges = [old.sge(0, 8)];
     for (add, before, after) in [(1, u64::MAX - 1, u64::MAX), (3, u64::MAX, 2), (0, 2, 2)] {
         let operation = Operation::FetchAdd {
             remote: word.remote(0),
@@ -150,7 +150,7 @@ fn fetch_and_add() {
         };
         let done = finish(
             &mut pair,
-            SendRequest::new(operation, Payload::Gather(&pieces)),
+            SendRequest::new(operation, Payload::Gather(&sges)),
         );
         assert_eq!(done.opcode, WcOpcode::FetchAdd);
         assert_eq!((old.word(0), word.word(0)), (before, after));
@@ -158,7 +158,7 @@ fn fetch_and_add() {
 }
 
 #[test]
-fn pieces_are_gathered_and_scattered_in_order() {
+fn sges_are_gathered_and_scattered_in_order() {
     let mut pair = Pair::new(QpType::Rc);
     let (from, to) = (
         Registered::local(&pair.a.pd, 4096),
@@ -166,22 +166,22 @@ fn pieces_are_gathered_and_scattered_in_order() {
     );
     from.fill(pattern);
     let lengths = [1_u32, 0, 1000, 999];
-    let (mut pieces, mut sent) = (Vec::new(), Vec::new());
+    let (mut sges, mut sent) = (Vec::new(), Vec::new());
     for (nth, length) in (0..).zip(lengths) {
         // Backwards through the memory, with gaps.
         let offset = 3000 - 1000 * nth;
-        pieces.push(from.sge(offset, length));
+        sges.push(from.sge(offset, length));
         sent.extend(from.get(offset as usize, length as usize));
     }
     let scatter = [to.sge(0, 700), to.sge(5000, 1), to.sge(1000, 1299)];
     raw::recv(&mut pair.b.qp, 1, &scatter).unwrap();
-    finish(&mut pair, SendRequest::send(&pieces));
+    finish(&mut pair, SendRequest::send(&sges));
     assert_eq!(next(&mut pair.b.cq).byte_len, 2000);
     let received = [to.get(0, 700), to.get(5000, 1), to.get(1000, 1299)].concat();
     assert_eq!(received, sent);
 
     let remote = Registered::remote_all(&pair.b.pd, 2000);
-    finish(&mut pair, SendRequest::write(&pieces, remote.remote(0)));
+    finish(&mut pair, SendRequest::write(&sges, remote.remote(0)));
     assert_eq!(remote.all(), sent);
     let back = Registered::local(&pair.a.pd, 3000);
     let scatter = [back.sge(2000, 900), back.sge(0, 1100)];
@@ -235,8 +235,8 @@ fn messages_around_the_packet_size_and_far_beyond() {
         );
 
         let back = Registered::local(&pair.a.pd, length as usize);
-        let pieces = [back.sge(0, length)];
-        let done = finish(&mut pair, SendRequest::read(&pieces, to.remote(0)));
+        let sges = [back.sge(0, length)];
+        let done = finish(&mut pair, SendRequest::read(&sges, to.remote(0)));
         assert_eq!(done.byte_len, length);
         assert!(back.all() == to.all(), "read of {length}");
     }
@@ -252,10 +252,10 @@ fn a_fenced_send_waits_for_the_read_before_it() {
     for round in 1..=30_u8 {
         there.fill(|_| round);
         raw::recv(&mut pair.b.qp, 1, &[echo.sge(0, len)]).unwrap();
-        let pieces = [here.sge(0, len)];
-        let read = SendRequest::read(&pieces, there.remote(0));
+        let sges = [here.sge(0, len)];
+        let read = SendRequest::read(&sges, there.remote(0));
         // What is sent is the data that the read returned.
-        let send = SendRequest::send(&pieces).with(SendFlags::FENCE).signaled();
+        let send = SendRequest::send(&sges).with(SendFlags::FENCE).signaled();
         raw::send(&mut pair.a.qp, &[read, send]).unwrap();
         assert_eq!(next(&mut pair.a.cq).opcode, WcOpcode::Send);
         assert!(next(&mut pair.b.cq).is_success());

@@ -203,10 +203,10 @@ fn inline_data_up_to_the_limit_and_no_further() {
         // In several entries, which need no slots of their own.
         let (one, rest) = data[..length].split_at(length / 3);
         let (two, three) = rest.split_at(rest.len() / 2);
-        let pieces = [one, two, &[], three];
+        let parts = [one, two, &[], three];
         raw::send(
             &mut pair.a.qp,
-            &[SendRequest::send_inline(&pieces).signaled()],
+            &[SendRequest::send_inline(&parts).signaled()],
         )
         .unwrap();
         assert_eq!(next(&mut pair.a.cq).status, WcStatus::Success);
@@ -214,13 +214,13 @@ fn inline_data_up_to_the_limit_and_no_further() {
         assert_eq!(to.get(0, length), data[..length]);
 
         let write = Operation::Write(to.remote(512));
-        let request = SendRequest::new(write, Payload::Inline(&pieces)).signaled();
+        let request = SendRequest::new(write, Payload::Inline(&parts)).signaled();
         raw::send(&mut pair.a.qp, &[request]).unwrap();
         assert_eq!(next(&mut pair.a.cq).status, WcStatus::Success);
         assert_eq!(to.get(512, length), data[..length]);
     }
-    let pieces: [&[u8]; 1] = [&data];
-    let failed = raw::send(&mut pair.a.qp, &[SendRequest::send_inline(&pieces)]).unwrap_err();
+    let parts: [&[u8]; 1] = [&data];
+    let failed = raw::send(&mut pair.a.qp, &[SendRequest::send_inline(&parts)]).unwrap_err();
     let requested = u64::from(max) + 1;
     assert_eq!(failed.error, PostError::InlineTooLong { requested, max });
 }
@@ -303,7 +303,7 @@ fn f21_requests_that_do_not_fit_are_refused_before_the_ring_is_touched() {
         }
     );
 
-    let pieces = [memory.sge(0, 8)];
+    let parts = [memory.sge(0, 8)];
     let short = [memory.sge(0, 7)];
     let atomic = |offset, payload| {
         let remote = memory.remote(offset);
@@ -311,7 +311,7 @@ fn f21_requests_that_do_not_fit_are_refused_before_the_ring_is_touched() {
     };
     let base = memory.mr().address() % 8;
     for request in [
-        atomic(8 - base + 4, Payload::Gather(&pieces)),
+        atomic(8 - base + 4, Payload::Gather(&parts)),
         atomic(8 - base, Payload::Gather(&short)),
     ] {
         let failed = raw::send(&mut pair.a.qp, &[request]).unwrap_err();

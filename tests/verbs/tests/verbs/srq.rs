@@ -274,7 +274,7 @@ fn rxe_both_at_once() {
     assert!(attr.max_wr >= 100);
     assert_eq!(attr.limit, 10);
     shared.srq.modify(&SrqModify::new()).unwrap();
-    assert_eq!(shared.srq.query().unwrap(), attr, "nothing was asked for");
+    assert_eq!(shared.srq.query().unwrap(), attr, "nothing was requested");
 }
 
 #[test]

@@ -109,7 +109,7 @@ fn armed_again_and_again() {
 }
 
 #[test]
-fn a_disarmed_limit_tells_nothing() {
+fn a_disarmed_limit_raises_no_event() {
     let mut q = limited(0);
     post(&mut q.srq, 5);
     q.srq.modify(&SrqModify::new().limit(4)).unwrap();
@@ -156,7 +156,7 @@ fn rxe_the_limit_survives_a_resize() {
 }
 
 #[test]
-fn each_queue_tells_of_itself() {
+fn each_queue_has_its_own_events() {
     let mut q = limited(0);
     let mut others: Vec<_> = (1..=4_u64)
         .map(|number| {
@@ -178,7 +178,7 @@ fn each_queue_tells_of_itself() {
 }
 
 #[test]
-fn f09_an_event_that_nobody_took_holds_up_no_destroy() {
+fn f09_an_unread_event_blocks_no_destroy() {
     let mut q = limited(1);
     post(&mut q.srq, 1);
     receive(&mut q.qp, &mut q.cq, 1);

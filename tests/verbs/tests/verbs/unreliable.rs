@@ -28,11 +28,11 @@ fn sends_and_writes_arrive() {
     }
     raw::recv(&mut pair.b.qp, 5, &[]).unwrap();
     to.fill(|_| 0);
-    let pieces = [from.sge(0, 5000)];
+    let sges = [from.sge(0, 5000)];
     let operation = Operation::WriteImm(to.remote(1), 42);
     finish(
         &mut pair,
-        SendRequest::new(operation, Payload::Gather(&pieces)),
+        SendRequest::new(operation, Payload::Gather(&sges)),
     );
     let got = next(&mut pair.b.cq);
     assert_eq!(
@@ -52,7 +52,7 @@ fn sends_and_writes_arrive() {
 fn what_needs_an_answer_is_refused() {
     let mut pair = Pair::new(QpType::Uc);
     let memory = Registered::remote_all(&pair.a.pd, 64);
-    let pieces = [memory.sge(0, 8)];
+    let sges = [memory.sge(0, 8)];
     let remote = memory.remote(0);
     for operation in [
         Operation::Read(remote),
@@ -67,7 +67,7 @@ fn what_needs_an_answer_is_refused() {
             value: [0; 8],
         },
     ] {
-        let request = SendRequest::new(operation, Payload::Gather(&pieces));
+        let request = SendRequest::new(operation, Payload::Gather(&sges));
         let failed = raw::send(&mut pair.a.qp, &[request]).unwrap_err();
         assert_eq!(
             failed.error,
@@ -92,7 +92,7 @@ fn a_message_without_a_receive_is_lost_and_the_next_one_is_not() {
 }
 
 #[test]
-fn a_write_with_a_bad_key_disturbs_nobody() {
+fn a_write_with_a_bad_key_changes_no_memory() {
     requests_fail();
     let mut pair = Pair::new(QpType::Uc);
     let to = Registered::remote_all(&pair.b.pd, 64);

@@ -49,8 +49,8 @@ fn bindable(pair: &Pair) -> Registered {
 fn write(pair: &mut Pair, region: &Registered, offset: u64, key: RemoteKey) -> WcStatus {
     let source = Registered::local(&pair.a.pd, 4);
     source.put(0, b"mine");
-    let pieces = [source.sge(0, 4)];
-    let request = SendRequest::write(&pieces, region.remote_by(offset, key)).signaled();
+    let sges = [source.sge(0, 4)];
+    let request = SendRequest::write(&sges, region.remote_by(offset, key)).signaled();
     raw::send(&mut pair.a.qp, &[request]).unwrap();
     next(&mut pair.a.cq).status
 }
@@ -102,8 +102,8 @@ fn a_window_allows_what_it_was_bound_for() {
     let status = bind(&mut pair, &mut window, &region, (0, 64), read_only);
     assert_eq!(status, WcStatus::Success);
     let sink = Registered::local(&pair.a.pd, 8);
-    let pieces = [sink.sge(0, 8)];
-    let request = SendRequest::read(&pieces, region.remote_by(0, window.key())).signaled();
+    let sges = [sink.sge(0, 8)];
+    let request = SendRequest::read(&sges, region.remote_by(0, window.key())).signaled();
     raw::send(&mut pair.a.qp, &[request]).unwrap();
     assert_eq!(next(&mut pair.a.cq).status, WcStatus::Success);
     assert_eq!(sink.all(), b"read me!");
@@ -182,8 +182,8 @@ fn a_peer_invalidates_a_window_with_its_message() {
     raw::recv(&mut pair.b.qp, 7, &[sink.sge(0, 64)]).unwrap();
     let source = Registered::local(&pair.a.pd, 4);
     source.put(0, b"done");
-    let pieces = [source.sge(0, 4)];
-    let request = SendRequest::new(Operation::SendInvalidate(key), Payload::Gather(&pieces));
+    let sges = [source.sge(0, 4)];
+    let request = SendRequest::new(Operation::SendInvalidate(key), Payload::Gather(&sges));
     raw::send(&mut pair.a.qp, &[request.signaled()]).unwrap();
     assert_eq!(next(&mut pair.a.cq).opcode, WcOpcode::Send);
     let received = next(&mut pair.b.cq);
@@ -260,8 +260,8 @@ fn a_key_with_a_window_of_another_queue_pair_opens_nothing() {
         key: window.key(),
     };
     let source = Registered::local(&other.a.pd, 4);
-    let pieces = [source.sge(0, 4)];
-    let request = SendRequest::write(&pieces, remote).signaled();
+    let sges = [source.sge(0, 4)];
+    let request = SendRequest::write(&sges, remote).signaled();
     raw::send(&mut other.a.qp, &[request]).unwrap();
     assert_eq!(next(&mut other.a.cq).status, WcStatus::RemoteAccess);
     assert_eq!(

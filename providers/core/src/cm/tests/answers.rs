@@ -137,7 +137,7 @@ impl<T: IntoBytes + zerocopy::Immutable> IntoBytesRef for T {
 }
 
 #[test]
-fn lists_are_asked_for_again_with_more_room_and_not_forever() {
+fn lists_are_requested_again_with_more_room_but_not_endlessly() {
     let path = ib_path_rec_data {
         flags: 0x35,
         reserved: 0,

@@ -307,7 +307,7 @@ fn services_are_named_by_number_or_text() {
 }
 
 #[test]
-fn events_are_written_and_an_older_kernel_is_told_from_a_wrong_id() {
+fn events_are_written_and_an_older_kernel_differs_from_a_wrong_id() {
     let (manager, file) = Manager::new([]);
     write_event(&file, ID, EventKind::User, -5, 0x1234_5678_9abc).unwrap();
     let (command, request) = manager.one::<rdma_ucm_write_cm_event>();

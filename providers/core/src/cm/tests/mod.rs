@@ -162,8 +162,8 @@ fn netlink_knows_the_node() {
     assert_eq!((node.number, node.abi_version), (Some(NUMBER), 4));
     assert_eq!(node.path.to_str(), Some("/dev/infiniband/rdma_cm"));
     // It asks for the type, and names no device.
-    let asked = &script.sent()[0];
-    assert_eq!(asked[16..], text(RDMA_NLDEV_ATTR_CHARDEV_TYPE, "rdma_cm"));
+    let sent = &script.sent()[0];
+    assert_eq!(sent[16..], text(RDMA_NLDEV_ATTR_CHARDEV_TYPE, "rdma_cm"));
 }
 
 #[test]

@@ -45,7 +45,7 @@ fn every_kind_of_object_is_destroyed_by_its_own_command() {
 }
 
 #[track_caller]
-fn asks(kind: &Kind, request: &(impl IntoBytes + Immutable)) {
+fn sends(kind: &Kind, request: &(impl IntoBytes + Immutable)) {
     let bench = Bench::on_path(Script::new().with_zeros(), CommandPath::InvokeWrite);
     kind.destroy(&bench.file, 5).unwrap();
     assert_eq!(bench.request(), request.as_bytes(), "{kind}");
@@ -53,41 +53,41 @@ fn asks(kind: &Kind, request: &(impl IntoBytes + Immutable)) {
 
 #[test]
 fn legacy_destroys_are_the_kernels_structures() {
-    asks(&ah::KIND, &ib_uverbs_destroy_ah { ah_handle: 5 });
-    asks(&mr::KIND, &ib_uverbs_dereg_mr { mr_handle: 5 });
-    asks(&mw::KIND, &ib_uverbs_dealloc_mw { mw_handle: 5 });
-    asks(&pd::KIND, &ib_uverbs_dealloc_pd { pd_handle: 5 });
-    asks(&xrcd::KIND, &ib_uverbs_close_xrcd { xrcd_handle: 5 });
+    sends(&ah::KIND, &ib_uverbs_destroy_ah { ah_handle: 5 });
+    sends(&mr::KIND, &ib_uverbs_dereg_mr { mr_handle: 5 });
+    sends(&mw::KIND, &ib_uverbs_dealloc_mw { mw_handle: 5 });
+    sends(&pd::KIND, &ib_uverbs_dealloc_pd { pd_handle: 5 });
+    sends(&xrcd::KIND, &ib_uverbs_close_xrcd { xrcd_handle: 5 });
     let counted = ib_uverbs_destroy_cq {
         cq_handle: 5,
         ..ib_uverbs_destroy_cq::default()
     };
-    asks(&cq::KIND, &counted);
+    sends(&cq::KIND, &counted);
     let counted = ib_uverbs_destroy_qp {
         qp_handle: 5,
         ..ib_uverbs_destroy_qp::default()
     };
-    asks(&qp::KIND, &counted);
+    sends(&qp::KIND, &counted);
     let counted = ib_uverbs_destroy_srq {
         srq_handle: 5,
         ..ib_uverbs_destroy_srq::default()
     };
-    asks(&srq::KIND, &counted);
+    sends(&srq::KIND, &counted);
     let extended = ib_uverbs_destroy_flow {
         comp_mask: 0,
         flow_handle: 5,
     };
-    asks(&flow::KIND, &extended);
+    sends(&flow::KIND, &extended);
     let extended = ib_uverbs_ex_destroy_rwq_ind_table {
         comp_mask: 0,
         ind_tbl_handle: 5,
     };
-    asks(&ind_table::KIND, &extended);
+    sends(&ind_table::KIND, &extended);
     let extended = ib_uverbs_ex_destroy_wq {
         comp_mask: 0,
         wq_handle: 5,
     };
-    asks(&wq::KIND, &extended);
+    sends(&wq::KIND, &extended);
 }
 
 /// Two kinds of one object id may be destroyed by different methods.

@@ -353,7 +353,7 @@ fn queue_pairs() {
 }
 
 #[test]
-fn options_of_a_queue_pair_in_the_extended_words() {
+fn options_of_a_queue_pair_in_the_extended_fields() {
     let bench = Bench::on_path(Script::new().with_zeros(), CommandPath::InvokeWrite);
     let request = qp::Create {
         send_cq: Some(1),

@@ -38,7 +38,7 @@ fn without_the_ioctl_interface_all_commands_are_written() {
 }
 
 #[test]
-fn a_kernel_without_one_method_is_not_asked_for_it_twice() {
+fn a_method_that_the_kernel_lacks_is_tried_once() {
     let bench = Bench::new(
         Script::new()
             .with_zeros()
@@ -234,7 +234,7 @@ fn the_legacy_context_brings_its_event_file() {
 }
 
 #[test]
-fn a_kernel_that_misreads_a_legacy_context_is_asked_by_the_method() {
+fn a_kernel_that_misreads_a_legacy_context_gets_the_method() {
     let script = Script::new().with_zeros().refusing("invoke 0", Errno::BADF);
     let bench = Bench::on_path(script, CommandPath::InvokeWrite);
     let request = context::GetContext::default();
@@ -253,7 +253,7 @@ fn a_kernel_that_misreads_a_legacy_context_is_asked_by_the_method() {
 }
 
 #[test]
-fn failures_say_what_was_asked_and_what_helps() {
+fn failures_name_the_request_and_what_helps() {
     let script = Script::new()
         .with_zeros()
         .refusing("invoke 9", Errno::NOMEM)

@@ -37,7 +37,7 @@ fn lines(script: &Script) -> Vec<String> {
     std::mem::take(&mut *script.lines.lock().unwrap())
 }
 
-fn asked(script: &Script) -> usize {
+fn commands(script: &Script) -> usize {
     lines(script).len()
 }
 
@@ -77,7 +77,7 @@ fn memory_of_a_creation_that_unwinds_is_given_up() {
     }));
     assert!(unwound.is_err());
     assert_eq!((is_there(), file.leaked()), (true, 1));
-    assert_eq!(asked(&script), 0);
+    assert_eq!(commands(&script), 0);
 }
 
 #[test]
@@ -122,13 +122,13 @@ fn an_object_whose_destroy_may_be_done_is_not_destroyed_again() {
     let mut object = region(&file, memory, || Ok(5)).unwrap();
     let error = object.try_destroy().unwrap_err();
     assert_eq!((error.kind(), file.leaked()), (ErrorKind::Panicked, 1));
-    assert_eq!(asked(&script), 1);
+    assert_eq!(commands(&script), 1);
     let error = object.try_destroy().unwrap_err();
     assert_eq!(error.kind(), ErrorKind::InvalidState);
     let (more, more_is_there) = self::memory();
     object.keep(more);
     drop(object);
-    assert_eq!(asked(&script), 0);
+    assert_eq!(commands(&script), 0);
     assert_eq!(
         (is_there(), more_is_there(), file.leaked()),
         (true, true, 1)
@@ -159,16 +159,16 @@ fn a_region_that_moves_keeps_both_until_it_is_known_where_it_is() {
 }
 
 #[test]
-fn an_object_that_was_destroyed_in_its_place_is_asked_nothing_more() {
+fn an_object_that_was_destroyed_in_its_place_gets_no_more_commands() {
     let (script, file) = file(Script::new());
     let (memory, is_there) = memory();
     let mut object = region(&file, memory, || Ok(5)).unwrap();
     object.try_destroy().unwrap();
-    assert_eq!((is_there(), asked(&script)), (false, 1));
+    assert_eq!((is_there(), commands(&script)), (false, 1));
     let error = object.try_destroy().unwrap_err();
     assert_eq!(error.kind(), ErrorKind::InvalidState);
     drop(object);
-    assert_eq!((asked(&script), file.leaked()), (0, 0));
+    assert_eq!((commands(&script), file.leaked()), (0, 0));
 }
 
 const LEAVE: &str = "invoke 31 in24";
@@ -189,7 +189,7 @@ fn member(file: &Arc<UverbsFile>) -> Object {
 fn a_queue_pair_leaves_its_groups_before_it_goes() {
     let (script, file) = file(Script::new());
     let qp = member(&file);
-    assert_eq!(asked(&script), 4);
+    assert_eq!(commands(&script), 4);
     drop(qp);
     assert_eq!(lines(&script), [LEAVE, LEAVE, DESTROY]);
 }
@@ -204,7 +204,7 @@ fn groups_that_it_left_are_not_left_again_with_another_try() {
     qp.try_destroy().unwrap_err();
     assert_eq!(lines(&script), [DESTROY]);
     drop(qp);
-    assert_eq!((asked(&script), file.leaked()), (1, 1));
+    assert_eq!((commands(&script), file.leaked()), (1, 1));
 }
 
 #[test]

@@ -79,7 +79,7 @@ const SGE: Sge = Sge {
 };
 
 #[test]
-fn requests_come_first_and_then_all_their_pieces() {
+fn requests_come_first_and_then_all_their_sges() {
     let bench = Bench::new(Script::new());
     let remote = Remote {
         address: 0x2000,

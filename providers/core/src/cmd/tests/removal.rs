@@ -48,7 +48,7 @@ fn a_refusal_means_a_removal_if_the_port_is_refused_too() {
 }
 
 #[test]
-fn a_removal_that_was_seen_is_not_asked_for_again() {
+fn a_removal_that_was_seen_is_not_queried_again() {
     let bench = Bench::new(Script::new().refusing(ALLOC[0], Errno::NOLINK));
     bench.file.set_removed();
     let error = pd::alloc(&bench.file, &Uhw::NONE).unwrap_err();

@@ -188,7 +188,7 @@ fn the_longer_port_reply_knows_faster_speeds() {
 }
 
 #[test]
-fn a_queue_pair_tells_itself() {
+fn a_queue_pair_describes_itself() {
     let mut reply = ib_uverbs_query_qp_resp {
         qp_state: 3,
         sq_psn: 77,

@@ -278,7 +278,7 @@ impl<T: NetlinkTransport> Client<T> {
         let attributes = [device(index)];
         let request = Request::dump(kind.command(), &attributes);
         self.conversation
-            .ask(Op::QueryResources, &request, |all, part| {
+            .query(Op::QueryResources, &request, |all, part| {
                 Resource::parse_list(kind, part, all)
             })
             .map_err(|error: Error| error.fact("kind", kind.name()))
@@ -332,7 +332,7 @@ impl<T: NetlinkTransport> Client<T> {
         request: &Request<'_>,
         parse: fn(Attributes<'_>) -> Result<A, Malformed>,
     ) -> Result<A> {
-        let answer = self.conversation.ask(op, request, |answer, part| {
+        let answer = self.conversation.query(op, request, |answer, part| {
             *answer = Some(parse(part)?);
             Ok(())
         })?;
@@ -346,7 +346,7 @@ impl<T: NetlinkTransport> Client<T> {
         parse: fn(Attributes<'_>) -> Result<A, Malformed>,
     ) -> Result<Vec<A>> {
         self.conversation
-            .ask(op, request, |all: &mut Vec<A>, part| {
+            .query(op, request, |all: &mut Vec<A>, part| {
                 all.push(parse(part)?);
                 Ok(())
             })

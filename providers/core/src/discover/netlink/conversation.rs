@@ -54,7 +54,7 @@ impl<T: NetlinkTransport> Conversation<T> {
 
     /// Sends one request. `each` is called for every message of the answer; `reset` discards what
     /// it collected if the list has to be requested again.
-    pub(super) fn ask<A>(
+    pub(super) fn query<A>(
         &mut self,
         op: Op,
         request: &Request<'_>,

@@ -97,6 +97,6 @@ impl<T: NetlinkTransport> Client<T> {
     }
 
     fn order(&mut self, op: Op, request: &Request<'_>) -> Result<()> {
-        self.conversation.ask(op, request, |(), _| Ok(()))
+        self.conversation.query(op, request, |(), _| Ok(()))
     }
 }

@@ -268,7 +268,7 @@ fn is_left_out(address: usize) -> bool {
 }
 
 #[test]
-fn a_kernel_that_cannot_be_asked_is_told_from_a_failure_to_ask() {
+fn a_kernel_without_the_query_differs_from_a_failed_query() {
     for (errno, unavailable) in [
         (Errno::PROTONOSUPPORT, true),
         (Errno::AFNOSUPPORT, true),

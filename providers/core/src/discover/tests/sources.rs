@@ -29,7 +29,7 @@ fn refusal(access: &Access) -> &Error {
 }
 
 #[test]
-fn sysfs_tells_of_devices() {
+fn sysfs_lists_devices() {
     let tree = Tree::new();
     tree.device("rxe0", RXE);
     tree.uverbs("uverbs0", "rxe0", 2);
@@ -277,7 +277,7 @@ fn sysfs_that_cannot_be_read_is_an_error() {
 }
 
 #[test]
-fn netlink_tells_first() {
+fn netlink_is_queried_first() {
     let tree = Tree::new();
     tree.device("rxe9", RXE);
     tree.uverbs("uverbs9", "rxe9", 2);

@@ -99,11 +99,11 @@ fn errno_name(errno: i32) -> String {
 /// Writes the fields of a struct; without zeros if there are many fields.
 fn write_fields(fields: &[Attribute], keys: bool, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     let short = fields.len() <= FEW_FIELDS;
-    let telling = |field: &&Attribute| short || !is_zero(&field.value);
-    for field in fields.iter().filter(telling).take(MAX_FIELDS) {
+    let shown = |field: &&Attribute| short || !is_zero(&field.value);
+    for field in fields.iter().filter(shown).take(MAX_FIELDS) {
         write_attribute(field, keys, f)?;
     }
-    if fields.iter().filter(telling).count() > MAX_FIELDS {
+    if fields.iter().filter(shown).count() > MAX_FIELDS {
         f.write_str(" …")?;
     }
     Ok(())

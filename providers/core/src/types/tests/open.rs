@@ -89,7 +89,7 @@ proptest! {
     }
 
     #[test]
-    fn flags_that_are_only_asked_for_know_named_bits_alone(low in any::<u32>()) {
+    fn request_flags_know_only_named_bits(low in any::<u32>()) {
         for all in [QpAttrMask::from_bits_truncate(low), !QpAttrMask::from_bits_retain(low), QpAttrMask::all()] {
             prop_assert!(all.checked(Op::QueryQueuePair, "attributes").is_ok(), "{}", all);
         }
@@ -99,7 +99,7 @@ proptest! {
     }
 
     #[test]
-    fn an_address_vector_is_asked_for_as_it_fits(sl in any::<u8>(), bits in any::<u8>(), rate in any::<u8>()) {
+    fn an_address_vector_is_requested_as_it_fits(sl in any::<u8>(), bits in any::<u8>(), rate in any::<u8>()) {
         let vector = AddressVector {
             sl,
             src_path_bits: bits,
@@ -129,7 +129,7 @@ proptest! {
 macro_rules! requested {
     ($($type:ident, $named:literal;)+) => {
         #[test]
-        fn bits_without_a_name_are_not_asked_for() {
+        fn bits_without_a_name_are_not_requested() {
             $(
                 let named = u64::from($type::from_bits_retain($named).bits());
                 for at in 0..u64::from($type::empty().bits().leading_zeros()) {
@@ -311,7 +311,7 @@ fn completion_flags_differ_between_kernel_and_library() {
 }
 
 #[test]
-fn receives_are_told_from_sends() {
+fn receives_are_distinguished_from_sends() {
     let receives: Vec<_> = WcOpcode::ALL
         .iter()
         .filter(|opcode| opcode.is_receive())

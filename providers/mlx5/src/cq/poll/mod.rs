@@ -77,9 +77,9 @@ impl Consumer {
     /// back.
     #[cfg(feature = "rings")]
     #[inline]
-    pub(crate) fn tell(&self) {
+    pub(crate) fn report(&self) {
         if let Some(queue) = &self.watched {
-            queue.tell(&self.ring, self.position());
+            queue.report(&self.ring, self.position());
         }
     }
 
@@ -263,7 +263,7 @@ impl Consumer {
             if look.tail.format() == format::COMPRESSED && ring.results.is_some() {
                 #[cfg(feature = "rings")]
                 if let Some(queue) = &self.watched {
-                    queue.tell_title(ring, place);
+                    queue.report_title(ring, place);
                 }
                 if !ring.expand(place.position) {
                     // Reported by a call that skipped nothing.

@@ -182,7 +182,7 @@ fn play(
 
 proptest! {
     #[test]
-    fn polling_cannot_tell(
+    fn polling_cannot_distinguish_them(
         long: bool,
         hash: bool,
         script in prop::collection::vec(prop::collection::vec((any::<bool>(), 0..=RING), 1..4), 1..12),
@@ -273,7 +273,7 @@ fn sums_take_the_place_of_hashes() {
 }
 
 #[test]
-fn f24_impossible_titles_are_told() {
+fn f24_impossible_titles_are_reported() {
     for (count, kind) in [
         (0, opcode::RECEIVE),
         (1, opcode::RECEIVE),
@@ -314,7 +314,7 @@ fn f24_impossible_titles_are_told() {
 
 /// A compressed entry in a queue without compression is malformed, like other such entries.
 #[test]
-fn f24_a_title_that_was_not_asked_for_is_told_once() {
+fn f24_an_unexpected_title_is_reported_once() {
     let mut device = Device::new(64, None);
     let entries: Vec<Words> = (0..2).map(|at| device.entry(false, at)).collect();
     device.write(&entries, true);

@@ -30,7 +30,7 @@ fn fixed() -> (Arc<Scripted>, Uars) {
 }
 
 /// The conversion by `adjust_bfregn` of the kernel's driver from its own number.
-fn told(number: u32) -> u32 {
+fn reported(number: u32) -> u32 {
     number / 2 * 4 + number % 2
 }
 
@@ -41,7 +41,7 @@ fn the_kernels_choice_is_found_on_its_page() {
     for number in [12, 13, 14, 15, 1, 2, 3, 11, 0] {
         let requested = uars.for_queue_pair().unwrap();
         assert_eq!((requested.qp_flags(), requested.qp_index()), (0, 0));
-        let mut doorbell = uars.resolve(requested, told(number)).unwrap();
+        let mut doorbell = uars.resolve(requested, reported(number)).unwrap();
         let page = uars.fixed(number as usize / 2).unwrap().memory;
         let place = DOORBELLS + number as usize % 2 * REGISTER;
         let word = u64::from(number) + 100;
@@ -81,7 +81,7 @@ fn pages_of_registers_share_pages_of_the_machine() {
     let requested = uars.for_queue_pair().unwrap();
     assert_eq!(script.take_calls().len(), 1);
     // The ninth page is at 9 * 4096 of the machine's first page, which is outside these 4096 bytes.
-    let error = uars.resolve(requested, told(18)).unwrap_err();
+    let error = uars.resolve(requested, reported(18)).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::BadReply, "{error}");
     assert!(
         script.take_calls().is_empty(),

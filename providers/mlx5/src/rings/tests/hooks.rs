@@ -32,7 +32,7 @@ fn watched(queue: QueueKind) -> (Arc<Collector>, Option<Watched>) {
 }
 
 /// The index of each entry, its kind, and its value of `field`.
-fn told(collector: &Collector, field: &str) -> Vec<(u32, &'static str, String)> {
+fn reported(collector: &Collector, field: &str) -> Vec<(u32, &'static str, String)> {
     let value = |entry: &Entry| {
         let found = entry.fields.iter().find(|(name, _)| *name == field);
         found.map_or_else(String::new, |(_, value)| format!("{value:?}"))
@@ -70,7 +70,7 @@ fn number(value: u64) -> String {
 }
 
 #[test]
-fn send_requests_are_told_of_when_they_are_rung() {
+fn send_requests_are_reported_when_they_are_submitted() {
     let caps = uverbs_core::types::QpCaps {
         max_send_wr: 4,
         max_send_sge: 4,
@@ -109,18 +109,18 @@ fn send_requests_are_told_of_when_they_are_rung() {
     ring.put(&send(Payload::Gather(&long))).unwrap();
     ring.submit().unwrap();
     let first = |index, length| (index, "SEND", number(length));
-    assert_eq!(told(&collector, "length"), [first(0, 64), first(1, 1)]);
+    assert_eq!(reported(&collector, "length"), [first(0, 64), first(1, 1)]);
     // It takes two blocks.
     ring.put(&send(Payload::Gather(&one))).unwrap();
     ring.abort();
     ring.submit().unwrap();
     assert_eq!(collector.take(), [], "taken back");
     ring.post(&[send(Payload::Gather(&one))]).unwrap();
-    assert_eq!(told(&collector, "length"), [first(3, 64)]);
+    assert_eq!(reported(&collector, "length"), [first(3, 64)]);
 }
 
 #[test]
-fn receive_requests_are_told_of_when_they_are_rung() {
+fn receive_requests_are_reported_when_they_are_submitted() {
     let sizes = sizes::Receive::new(uverbs_core::Op::CreateQueuePair, &limits(), 4, 2).unwrap();
     let part = Part::from(Pages::new(sizes.bytes() as usize).unwrap());
     let receives = Receives::Own(RecvTracker::new(sizes.count));
@@ -140,7 +140,7 @@ fn receive_requests_are_told_of_when_they_are_rung() {
         .map(|scatter| RecvRequest { wr_id: 0, scatter });
     ring.post(&requests).unwrap();
     let expected = [(0, "RECEIVE", number(7)), (1, "RECEIVE", number(8))];
-    assert_eq!(told(&collector, "length"), expected);
+    assert_eq!(reported(&collector, "length"), expected);
     ring.submit().unwrap();
     assert_eq!(collector.take(), [], "once");
 }
@@ -170,7 +170,7 @@ fn shared_receive_requests_name_the_next() {
         }
         ring.submit().unwrap();
         let expected = [(0, "RECEIVE", number(1)), (1, "RECEIVE", number(2))];
-        assert_eq!(told(&collector, "next"), expected, "{faults}");
+        assert_eq!(reported(&collector, "next"), expected, "{faults}");
     }
 }
 
@@ -183,7 +183,7 @@ fn write(ring: &CqRing, position: u64, words: [u64; 8]) {
 }
 
 #[test]
-fn completions_are_told_of_when_they_are_taken() {
+fn completions_are_reported_when_they_are_taken() {
     for size in [64, 128] {
         let ring = Arc::new(
             CqRing::new(2, size, 0)
@@ -195,19 +195,19 @@ fn completions_are_told_of_when_they_are_taken() {
         let mut consumer = Consumer::new(&shared, &Arc::default(), false).watched(queue);
         // Of no queue: it is skipped, but reported nevertheless.
         write(&ring, 0, [0, 0, 0, 0, 9 << 32, 11, 0, 0x20]);
-        consumer.tell();
+        consumer.report();
         assert_eq!(collector.take(), [], "not taken");
         assert_eq!(consumer.next(), Ok(None));
-        consumer.tell();
-        consumer.tell();
+        consumer.report();
+        consumer.report();
         let came = |index, length| (index, "RESP_SEND", number(length));
-        assert_eq!(told(&collector, "byte_count"), [came(0, 11)], "{size}");
+        assert_eq!(reported(&collector, "byte_count"), [came(0, 11)], "{size}");
         // A compressed entry of two: as the device wrote it, and expanded.
         write(&ring, 1, [0, 0, 0, 0, 9 << 32, 2, 0, 0x2c]);
         let minis = [21, 22, 0, 0, 0, 0, 0, 0];
         write(&ring, 2, minis);
         assert_eq!(consumer.next(), Ok(None));
-        consumer.tell();
+        consumer.report();
         let mut entries = collector.take();
         let title = entries.remove(0);
         assert_eq!((title.index, title.kind), (1, "RESP_SEND"));

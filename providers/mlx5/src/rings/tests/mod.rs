@@ -17,7 +17,7 @@ fn line(fields: Fields) -> String {
     let watch = std::sync::Arc::new(Watch::new(collector.clone()));
     watch
         .queue(QueueKind::Send, 0)
-        .tell(0, Vec::new(), |_| fields);
+        .report(0, Vec::new(), |_| fields);
     let [entry]: [Entry; 1] = collector.take().try_into().unwrap();
     let line = entry.with_keys().to_string();
     line.strip_prefix("sq 0x0[0] ").unwrap().to_owned()
@@ -184,7 +184,7 @@ fn what_has_no_name_is_shown_as_it_is() {
 }
 
 #[test]
-fn receives_end_with_their_last_piece() {
+fn receives_end_with_their_last_sge() {
     let end = [0, 0x100, 9, 9];
     let words = bytes(&[SGE, end, [8; 4]].concat());
     assert_eq!(

@@ -117,7 +117,7 @@ fn a_leaf_in_use_stays_and_nothing_is_sent() {
 }
 
 #[test]
-fn notes_tell_what_is_hardly_meant() {
+fn notes_point_out_unlikely_settings() {
     let tree = Tree::new([
         Element::node(
             "a",
@@ -150,7 +150,7 @@ fn notes_tell_what_is_hardly_meant() {
 }
 
 #[test]
-fn the_drawing_tells_parts_of_the_parent_and_of_all() {
+fn the_drawing_shows_shares_of_the_parent_and_of_all() {
     let tree = Tree::new([
         Element::node(
             "web",

@@ -106,7 +106,7 @@ proptest! {
 }
 
 #[test]
-fn what_could_not_be_undone_is_told_and_ends_the_changes() {
+fn what_could_not_be_undone_is_reported_and_ends_the_changes() {
     let (device, mut applied) = device();
     let before = Tree::new([Element::leaf("a").share(1)]);
     applied.apply(&before).unwrap();

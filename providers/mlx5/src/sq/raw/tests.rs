@@ -72,7 +72,7 @@ fn sixteen(start: u8) -> Vec<u8> {
 }
 
 #[test]
-fn a_frame_by_pieces() {
+fn a_frame_in_parts() {
     let mut ring = queue();
     let request = SendRequest::send(std::slice::from_ref(&SGE)).with(SendFlags::IP_CHECKSUM);
     ring.put_ethernet(&ETHERNET, &request).unwrap();
@@ -135,7 +135,7 @@ fn put(
 }
 
 #[test]
-fn a_packet_has_its_first_bytes_in_the_segment_and_the_rest_in_pieces() {
+fn a_packet_has_its_first_bytes_in_the_segment_and_the_rest_in_sges() {
     let data: Vec<u8> = (1..=60).collect();
     let ethernet = Ethernet {
         min_inline: 18,

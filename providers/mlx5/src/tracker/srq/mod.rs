@@ -158,24 +158,20 @@ impl SrqTracker {
     }
 
     /// Takes the requests that were used up since the last call: calls `link` with their indexes,
-    /// in order, which returns their new positions in the list, and before that `unreported` with
-    /// the numbers of those that no completion reported. Called by the posting thread.
+    /// in order, which returns their new positions in the list, and before that `each` with the
+    /// numbers of those that no completion reported. Called by the posting thread.
     #[inline]
-    pub(crate) fn take_free(
-        &self,
-        mut link: impl FnMut(u32) -> u64,
-        mut unreported: impl FnMut(u64),
-    ) {
+    pub(crate) fn take_free(&self, mut link: impl FnMut(u32) -> u64, mut each: impl FnMut(u64)) {
         let (requests, submitted) = (&*self.requests, self.submitted());
         let words = self.free.iter().zip(&self.unreported);
-        for (first, (free, untold)) in (0_u32..).step_by(64).zip(words) {
+        for (first, (free, unreported)) in (0_u32..).step_by(64).zip(words) {
             if free.load(Ordering::Relaxed) == 0 {
                 continue;
             }
             let mut taken = free.swap(0, Ordering::Acquire);
-            if untold.load(Ordering::Relaxed) & taken != 0 {
-                let told = untold.fetch_and(!taken, Ordering::Relaxed) & taken;
-                self.tell(first, told, &mut unreported);
+            if unreported.load(Ordering::Relaxed) & taken != 0 {
+                let bits = unreported.fetch_and(!taken, Ordering::Relaxed) & taken;
+                self.report(first, bits, &mut each);
             }
             while taken != 0 {
                 let index = first + taken.trailing_zeros();
@@ -199,15 +195,15 @@ impl SrqTracker {
         // A request recorded from here on is seen now, or the next time.
         self.any_unreported.swap(false, Ordering::Acquire);
         for (first, unreported) in (0..).step_by(64).zip(&self.unreported) {
-            let told = unreported.swap(0, Ordering::Relaxed);
-            self.tell(first, told, &mut each);
+            let bits = unreported.swap(0, Ordering::Relaxed);
+            self.report(first, bits, &mut each);
         }
     }
 
     /// Reports the numbers of the requests from `first` on whose bits are set. They remain valid
     /// until this thread posts again.
     #[cold]
-    fn tell(&self, first: u32, mut bits: u64, each: &mut impl FnMut(u64)) {
+    fn report(&self, first: u32, mut bits: u64, each: &mut impl FnMut(u64)) {
         while bits != 0 {
             let index = first + bits.trailing_zeros();
             bits &= bits - 1;

@@ -23,7 +23,7 @@ pub(super) struct Endpoint {
     #[arg(short = 'p', long, value_name = "PORT", default_value_t = 18516)]
     pub(super) port: u16,
 
-    /// Place of the address in the port's GID table. Default: chosen, RoCE v2 preferred
+    /// Index of the address in the port's GID table. Default: chosen, RoCE v2 preferred
     #[arg(short = 'g', long, value_name = "INDEX")]
     pub(super) gid_idx: Option<u8>,
 

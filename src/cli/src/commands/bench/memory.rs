@@ -54,7 +54,7 @@ impl Memory {
     }
 
     /// A scatter/gather entry for a part of it.
-    pub(super) fn piece(&self, offset: usize, len: u32) -> Result<Sge> {
+    pub(super) fn sge(&self, offset: usize, len: u32) -> Result<Sge> {
         self.region()?
             .sge(offset as u64, len)
             .ok_or_else(|| Failure::new("a message larger than the memory for it"))

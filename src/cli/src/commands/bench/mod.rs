@@ -60,7 +60,7 @@ struct Serve {
     #[command(flatten)]
     endpoint: Endpoint,
 
-    /// End after the first client, with its success or failure
+    /// Exit after the first client, with its success or failure
     #[arg(long)]
     once: bool,
 }

@@ -344,9 +344,9 @@ fn speeds(course: &[(f64, u64)], size: u32) -> Vec<(f64, f64)> {
     let mut before = (0.0, 0);
     let mut points = Vec::new();
     for (at, done) in course {
-        let (since, had) = std::mem::replace(&mut before, (*at, *done));
+        let (since, earlier) = std::mem::replace(&mut before, (*at, *done));
         if *at > since {
-            let bits = ratio(done - had) * f64::from(size) * 8.0;
+            let bits = ratio(done - earlier) * f64::from(size) * 8.0;
             points.push((*at, bits / (at - since) / 1e9));
         }
     }

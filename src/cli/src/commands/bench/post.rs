@@ -123,14 +123,14 @@ impl Lane {
         size: u32,
         (count, signal): (u32, Option<u32>),
     ) -> Result<(), PostError> {
-        let piece = [memory
-            .piece(self.outgoing, size)
+        let sge = [memory
+            .sge(self.outgoing, size)
             .map_err(|_| PostError::InvalidRequest)?];
         let copied = [template.zeros.get(..size as usize).unwrap_or_default()];
         let payload = if size > 0 && size <= template.inline {
             Payload::Inline(&copied)
         } else {
-            Payload::Gather(&piece)
+            Payload::Gather(&sge)
         };
         let operation = match template.verb {
             Verb::Send => Operation::Send,
@@ -196,13 +196,13 @@ impl Lane {
             memory.store(self.outgoing + last, stamp);
         }
         let copied = [bytes.get(..size as usize).unwrap_or_default()];
-        let piece = [memory
-            .piece(self.outgoing, size)
+        let sge = [memory
+            .sge(self.outgoing, size)
             .map_err(|_| PostError::InvalidRequest)?];
         let payload = if inline {
             Payload::Inline(&copied)
         } else {
-            Payload::Gather(&piece)
+            Payload::Gather(&sge)
         };
         let mut request = SendRequest::new(Operation::Write(self.remote), payload);
         if let Some(count) = signal {
@@ -228,7 +228,7 @@ impl Lane {
         count: u32,
     ) -> Result<(), PostError> {
         let scatter = [memory
-            .piece(self.incoming, size + template.header)
+            .sge(self.incoming, size + template.header)
             .map_err(|_| PostError::InvalidRequest)?];
         let request = RecvRequest {
             wr_id: self.number,

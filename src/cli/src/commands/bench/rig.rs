@@ -104,7 +104,7 @@ impl Parts {
                 .port(local.ib_port)
                 .path_mtu(
                     uverbs::link::Mtu::from_bytes(mtu)
-                        .ok_or_else(|| Failure::new(format_args!("{mtu} is no MTU")))?,
+                        .ok_or_else(|| Failure::new(format_args!("{mtu} is not an MTU")))?,
                 )
                 .service_level(ServiceLevel::new(spec.service_level)?)
                 .allow_remote_rw()
@@ -197,7 +197,7 @@ impl Rig {
         usize::try_from(number)
             .ok()
             .and_then(|number| self.lanes.get_mut(number))
-            .ok_or_else(|| Failure::new("a completion of a request that nobody posted"))
+            .ok_or_else(|| Failure::new("a completion of a request that was not posted"))
     }
 }
 
@@ -225,7 +225,7 @@ pub(super) fn active_mtu(context: &Context, local: &Local<'_>, spec: &Spec) -> R
         .ok_or_else(|| Failure::new(format_args!("the port's MTU is {active}")))?;
     if spec.transport == super::spec::Transport::Ud && spec.largest() > bytes {
         return Err(Failure::usage(format_args!(
-            "a datagram has at most {bytes} bytes on this port, {} are asked for",
+            "a datagram has at most {bytes} bytes on this port, not {}",
             spec.largest()
         )));
     }

@@ -43,7 +43,7 @@ fn check(local: &Local<'_>, session: &Session) -> Result<()> {
         Some(index) if context.gid(local.ib_port, index.into())?.is_none() => Err(Failure::usage(
             format_args!("port {} has no GID with index {index}", local.ib_port),
         )
-        .hint("uverbs info shows those that there are")),
+        .hint("uverbs info shows the GIDs")),
         _ => Ok(()),
     }
 }

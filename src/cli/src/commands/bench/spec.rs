@@ -78,15 +78,15 @@ impl Spec {
                 return refuse("an unreliable connection has no reads; use -t rc");
             }
             (Transport::Ud, Verb::Read | Verb::Write) => {
-                return refuse("datagrams are sent only; use -t rc");
+                return refuse("datagrams can only be sent; use -t rc");
             }
             _ => {}
         }
         if self.sizes.is_empty() || self.sizes.iter().any(|size| *size > 1 << 31) {
-            return refuse("messages have 0 to 2 GiB");
+            return refuse("message sizes are 0 to 2 GiB");
         }
         if self.measure == Measure::Latency && self.verb != Verb::Send && self.sizes.contains(&0) {
-            return refuse("the latency of a write or a read needs a byte at least");
+            return refuse("latency of writes and reads needs messages of at least one byte");
         }
         if self.measure == Measure::Latency && self.queue_pairs != 1 {
             return refuse("latency is measured on one queue pair");

@@ -141,7 +141,7 @@ impl Wire {
 
 /// The peer sent a message out of order.
 pub(super) fn out_of_turn() -> Failure {
-    Failure::new("the peer speaks another language")
+    Failure::new("the peer does not speak this protocol")
         .hint("both sides must be uverbs bench, of the same version")
 }
 

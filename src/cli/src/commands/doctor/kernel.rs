@@ -120,7 +120,7 @@ fn sources() -> Vec<Finding> {
             "sysfs",
             "/sys/class/infiniband is not there; netlink does, but for partition keys and counters",
         ),
-        (false, false) => Finding::fail("sysfs", "neither netlink nor sysfs tells about devices")
+        (false, false) => Finding::fail("sysfs", "neither netlink nor sysfs lists devices")
             .fix("modprobe ib_uverbs; in a container, mount /sys"),
     });
     if let Ok(system) = &system {
@@ -134,7 +134,7 @@ fn sources() -> Vec<Finding> {
                 "namespaces",
                 "shared: all devices are in all network namespaces",
             ),
-            _ => Finding::ok("namespaces", "the kernel does not tell"),
+            _ => Finding::ok("namespaces", "the kernel does not report it"),
         });
     }
     findings.push(match (&system, discover::copy_on_fork()) {

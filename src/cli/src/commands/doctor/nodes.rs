@@ -32,7 +32,7 @@ pub(super) fn look(devices: &uverbs::Result<Vec<Device>>, only: Option<&str>) ->
         (true, Some(name)) => vec![
             Finding::fail(CHECK, "there is no such device")
                 .about(name)
-                .fix("uverbs list shows those that there are"),
+                .fix("uverbs list shows the devices"),
         ],
         (true, None) => vec![Finding::fail(CHECK, "there are no RDMA devices").fix(NO_DEVICES)],
         _ => wanted.into_iter().map(node).collect(),

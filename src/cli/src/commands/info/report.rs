@@ -267,11 +267,11 @@ impl Interfaces {
     }
 
     fn name_of(&mut self, context: &Context, entry: &GidEntry) -> Option<String> {
-        let ask = || context.netdev_name(entry).ok().flatten();
+        let query = || context.netdev_name(entry).ok().flatten();
         match entry.netdev {
-            Some(index) => self.0.entry(index.into()).or_insert_with(ask).clone(),
+            Some(index) => self.0.entry(index.into()).or_insert_with(query).clone(),
             None if entry.gid_type == GidType::Ib => None,
-            None => ask(),
+            None => query(),
         }
     }
 }

@@ -29,7 +29,7 @@ Examples:
   uverbs pingpong -t ud -s 1024 -n 10000 server.example
   uverbs pingpong --srq -q 16 --events     # a server for ibv_srq_pingpong -g 1 <host>";
 
-/// Throw messages back and forth between two processes, as ibv_rc_pingpong and its siblings do
+/// Send messages back and forth between two processes, as ibv_rc_pingpong and its siblings do
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 #[expect(
@@ -83,7 +83,7 @@ pub(crate) struct Args {
     #[arg(short = 'e', long)]
     events: bool,
 
-    /// Place of the address in the port's GID table. Default: chosen, RoCE v2 preferred
+    /// Index of the address in the port's GID table. Default: chosen, RoCE v2 preferred
     #[arg(short = 'g', long, value_name = "INDEX")]
     gid_idx: Option<u8>,
 
@@ -104,7 +104,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "SECONDS", default_value = "10", value_parser = units::parse_seconds)]
     wait: Duration,
 
-    /// Give up when nothing arrives for so many seconds
+    /// Give up when nothing arrives for this many seconds
     #[arg(long, value_name = "SECONDS", default_value = "10", value_parser = units::parse_seconds)]
     timeout: Duration,
 
@@ -147,10 +147,10 @@ struct Report {
 
 pub(crate) fn run(args: &Args, session: &Session, out: &mut Output) -> Result<()> {
     if args.srq && args.transport != Transport::Rc {
-        return Err(Failure::usage("--srq goes with the transport rc"));
+        return Err(Failure::usage("--srq needs the transport rc"));
     }
     if args.message_size() == 0 {
-        return Err(Failure::usage("a message has a byte at least"));
+        return Err(Failure::usage("a message has at least one byte"));
     }
     // A client that sees the addresses below may connect immediately.
     let listener = match args.host {

@@ -102,7 +102,7 @@ impl Game {
             _ => player.qp.complete(completion),
         };
         let finished =
-            finished.map_err(|_| Failure::new("a completion of a request that nobody posted"))?;
+            finished.map_err(|_| Failure::new("a completion of a request that was not posted"))?;
         if received {
             score.received += 1;
             score.validated += u64::from(player.check(args, &finished)?);

@@ -159,7 +159,7 @@ fn check_datagram(args: &Args, context: &Context) -> Result<()> {
     let mtu = context.query_port(args.ib_port)?.active_mtu.bytes();
     match mtu {
         Some(mtu) if args.message_size() > mtu => Err(Failure::usage(format_args!(
-            "a datagram has at most {mtu} bytes on this port, {} are asked for",
+            "a datagram has at most {mtu} bytes on this port, not {}",
             args.message_size()
         ))
         .hint("lower -s")),

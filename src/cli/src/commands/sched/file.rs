@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_misspelt_is_told_with_its_line() {
+    fn what_is_misspelt_is_reported_with_its_line() {
         let failure = parse("[[children]]\nname = \"a\"\nshares = 1\n", false).unwrap_err();
         let text = failure.to_string();
         assert!(text.contains("shares") && text.contains("line 3"), "{text}");

@@ -13,15 +13,15 @@ pub(super) fn checks() -> Vec<Check> {
     vec![
         Check::optional(
             "compare and swap",
-            "swaps if equal, tells what was there",
+            "swaps if equal, returns the old value",
             compare_swap,
         ),
         Check::optional(
             "fetch and add",
-            "adds modulo 2^64, tells what was there",
+            "adds modulo 2^64, returns the old value",
             fetch_add,
         ),
-        Check::optional("order of bytes", "the machine's", order),
+        Check::optional("byte order", "the machine's", order),
         Check::optional("at the same time", "no addition is lost", together),
     ]
 }
@@ -43,11 +43,11 @@ fn rig(subject: &Subject) -> Outcome<(Pair, ExposedMemory)> {
 
 /// Carries out an operation; returns the old value, in this machine's byte order.
 fn old(pair: &mut Pair, operation: Operation<'static>) -> Outcome<u64> {
-    told(&pair.pd, &mut pair.a, operation)
+    reported(&pair.pd, &mut pair.a, operation)
 }
 
 /// The same from one end.
-pub(super) fn told(
+pub(super) fn reported(
     pd: &ProtectionDomain,
     end: &mut End,
     operation: Operation<'static>,
@@ -63,7 +63,7 @@ pub(super) fn told(
 /// Checks the old value and the current one.
 fn is(what: &str, (old, was): (u64, u64), word: &ExposedMemory, now: u64) -> Outcome<()> {
     ensure(old == was, || {
-        format!("{what}: told {old:#x}, was {was:#x}")
+        format!("{what}: returned {old:#x}, was {was:#x}")
     })?;
     let found = word.load(0);
     ensure(found == Some(now), || {
@@ -124,7 +124,7 @@ fn order(subject: &Subject) -> Outcome {
     let remote = word.remote().start();
     let found = old(&mut pair, Operation::FetchAdd { remote, add: 0 })?;
     ensure(found.to_ne_bytes() == BYTES, || {
-        format!("told {:x?}", found.to_ne_bytes())
+        format!("returned {:x?}", found.to_ne_bytes())
     })?;
     old(&mut pair, Operation::FetchAdd { remote, add: 1 })?;
     let mut bytes = [0; 8];
@@ -157,17 +157,17 @@ fn together(subject: &Subject) -> Outcome {
             pair.a.qp.post(Work::new(add).memory(room))?;
         }
     }
-    let mut told = Vec::new();
+    let mut reported = Vec::new();
     for pair in &mut pairs {
         for _ in 0..EACH {
             let buffer = buffer_of(pair.a.success()?)?;
-            told.extend(buffer.first_chunk::<8>().copied().map(u64::from_ne_bytes));
+            reported.extend(buffer.first_chunk::<8>().copied().map(u64::from_ne_bytes));
         }
     }
-    told.sort_unstable();
-    let right = told.iter().copied().eq(0..(PAIRS * EACH) as u64);
+    reported.sort_unstable();
+    let right = reported.iter().copied().eq(0..(PAIRS * EACH) as u64);
     ensure(right, || {
-        "some were told the same, or what never was there".into()
+        "some returned the same value, or one that was never there".into()
     })?;
     let sum = word.load(0);
     ensure(sum == Some((PAIRS * EACH) as u64), || format!("{sum:?}"))?;

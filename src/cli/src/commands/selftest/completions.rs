@@ -29,29 +29,35 @@ pub(super) fn checks() -> Vec<Check> {
         Check::new("laps", "three times around, in order", laps),
         Check::optional("resize under load", "100 times, nothing lost", resizes),
         Check::new("event on every vector", "within 1 s", vectors),
-        Check::new("solicited only", "no event but for solicited", solicited),
+        Check::new(
+            "solicited only",
+            "events only for solicited messages",
+            solicited,
+        ),
         Check::new("late arm", "an event, or a completion at once", late_arm),
         Check::new("armed twice", "one event", armed_twice),
-        Check::optional("timestamps", "none goes back", |subject| {
+        Check::optional("timestamps", "none goes backwards", |subject| {
             stamps(subject, Timestamps::Raw)
         }),
         Check::optional(
             "timestamps, time of day",
-            "now, none goes back",
+            "current, none goes backwards",
             |subject| stamps(subject, Timestamps::WallClock),
         ),
-        Check::optional("entries of 128 bytes", "as others", |subject| {
+        Check::optional("entries of 128 bytes", "like the others", |subject| {
             entries(subject, EntrySize::Long, None)
         }),
-        Check::optional("padded entries", "as others", |subject| {
+        Check::optional("padded entries", "like the others", |subject| {
             entries(subject, EntrySize::Padded, None)
         }),
-        Check::optional("compressed entries, hash", "as others", |subject| {
+        Check::optional("compressed entries, hash", "like the others", |subject| {
             entries(subject, EntrySize::Short, Some(Results::Hash))
         }),
-        Check::optional("compressed entries, checksum", "as others", |subject| {
-            entries(subject, EntrySize::Short, Some(Results::Checksum))
-        }),
+        Check::optional(
+            "compressed entries, checksum",
+            "like the others",
+            |subject| entries(subject, EntrySize::Short, Some(Results::Checksum)),
+        ),
     ]
 }
 
@@ -214,11 +220,13 @@ fn solicited(subject: &Subject) -> Outcome {
     rig.message(1, SendFlags::empty())?;
     let event = channel.event(Some(SILENCE))?;
     ensure(event.is_none(), || {
-        "an event of a message that is not".into()
+        "an event for a message that is not solicited".into()
     })?;
     rig.message(2, SendFlags::SOLICITED)?;
     let event = channel.event(Some(EVENT))?;
-    ensure(event.is_some(), || "no event of one that is".into())?;
+    ensure(event.is_some(), || {
+        "no event for a solicited message".into()
+    })?;
     rig.received(1)?;
     rig.received(2)?;
     Ok(Found::new("none, then one"))
@@ -237,12 +245,12 @@ fn late_arm(subject: &Subject) -> Outcome {
     }
     rig.message(2, SendFlags::empty())?;
     let event = channel.event(Some(EVENT))?;
-    ensure(event.is_some(), || "no event of the next one".into())?;
+    ensure(event.is_some(), || "no event for the next one".into())?;
     rig.received(2)?;
     Ok(Found::new(if early {
-        "an event of what was there, and of the next one"
+        "an event for what was there, and for the next one"
     } else {
-        "no event of what was there, one of the next"
+        "no event for what was there, one for the next"
     }))
 }
 
@@ -280,7 +288,7 @@ fn stamps(subject: &Subject, kind: Timestamps) -> Outcome {
             ensure(Instant::now() < end, || "no completion".into())?;
         };
         let stamp = stamp.ok_or_else(|| Trouble::failed("a completion without a stamp"))?;
-        ensure(stamp >= last, || format!("stamp {number} goes back"))?;
+        ensure(stamp >= last, || format!("stamp {number} goes backwards"))?;
         first.get_or_insert(stamp);
         last = stamp;
     }

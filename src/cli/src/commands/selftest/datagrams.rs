@@ -34,7 +34,7 @@ pub(super) fn checks() -> Vec<Check> {
         by("RoCE v2, IPv6", Kind::RoceV2V6),
         by("InfiniBand, local", Kind::IbLocal),
         by("InfiniBand, global", Kind::IbGlobal),
-        Check::new("another key", "thrown away", other_key),
+        Check::new("another key", "dropped", other_key),
     ]
 }
 
@@ -192,5 +192,5 @@ fn other_key(subject: &Subject) -> Outcome {
     ensure(arrived.is_none(), || "it arrived".into())?;
     send(&mut pair, &to, text, 8, QKEY)?;
     pair.b.success()?;
-    Ok(Found::new("thrown away"))
+    Ok(Found::new("dropped"))
 }

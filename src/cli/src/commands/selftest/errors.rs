@@ -49,7 +49,11 @@ pub(super) fn checks() -> Vec<Check> {
             no_atomics,
         ),
         Check::new("no receive", "rnr retry counter exceeded", not_ready),
-        Check::new("nobody answers", "transport retry counter exceeded", nobody),
+        Check::new(
+            "nobody answers",
+            "transport retry counter exceeded",
+            silent_peer,
+        ),
         Check::new("flush", "60 sends and 60 receives, in order", flush),
         Check::new(
             "reset and again",
@@ -225,7 +229,7 @@ fn not_ready(subject: &Subject) -> Outcome {
 }
 
 /// Sends to the number of a queue pair that is not connected.
-fn nobody(subject: &Subject) -> Outcome {
+fn silent_peer(subject: &Subject) -> Outcome {
     let pd = subject.context.alloc_pd()?;
     let cq: CompletionQueue = subject.context.create_cq(64)?;
     let (once, soon) = (RetryCount::new(1)?, AckTimeout::code(10)?);
@@ -321,7 +325,7 @@ fn ours(end: &mut End, seed: u64) -> Outcome<Finished> {
         if let Ok(finished) = take(&mut end.cq, |done| qp.complete(done).map_err(drop))? {
             ensure(finished.status.is_success(), || ended(&finished))?;
             ensure(finished.user_data == seed, || {
-                "a completion of an earlier life".into()
+                "a completion of an earlier incarnation".into()
             })?;
             return Ok(finished);
         }

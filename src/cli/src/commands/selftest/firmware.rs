@@ -42,7 +42,7 @@ pub(super) fn checks() -> Vec<Check> {
             attach(subject, QpType::Uc)
         }),
         Check::optional("leaf with a cap", "200 Mb/s at most", capped),
-        Check::optional("table of rates", "two places for two rates", rates),
+        Check::optional("table of rates", "two indexes for two rates", rates),
     ]);
     checks
 }
@@ -66,7 +66,7 @@ fn capabilities(subject: &Subject, group: u16) -> Outcome {
     }
     let set: u32 = bytes.iter().map(|byte| byte.count_ones()).sum();
     if set == 0 {
-        let why = "nothing is set in it";
+        let why = "no bit is set";
         // A device without the feature may refuse the group like this.
         return Err(match group {
             0 => Trouble::failed(why),
@@ -238,7 +238,7 @@ fn rates(subject: &Subject) -> Outcome {
     let rate = |mbps: u32| devx.pace(&RateLimit::kbps(1000 * mbps), false);
     let (one, two) = (rate(100)?, rate(200)?);
     ensure(one.index() != two.index(), || {
-        "two rates have the same place".into()
+        "two rates have the same index".into()
     })?;
     let places = format!("places {} and {}", one.index(), two.index());
     one.free()?;

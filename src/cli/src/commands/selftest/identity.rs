@@ -17,18 +17,20 @@ pub(super) fn checks() -> Vec<Check> {
         Check::new("firmware", "", |subject| {
             Ok(Found::new(subject.context.firmware_version()))
         }),
-        Check::optional("board", "", |subject| told(subject.facts.board_id.as_ref())),
+        Check::optional("board", "", |subject| {
+            reported(subject.facts.board_id.as_ref())
+        }),
         Check::optional("pci", "", pci),
         Check::new("limits", "queues, completions and memory", limits),
         Check::new("port", "active", port),
-        Check::new("addresses", "one at least", addresses),
+        Check::new("addresses", "at least one", addresses),
         Check::new("partition", "full or limited member", partition),
     ]
 }
 
-fn told(text: Option<impl Display>) -> Outcome {
+fn reported(text: Option<impl Display>) -> Outcome {
     text.map(Found::new)
-        .ok_or_else(|| Trouble::unsupported("nobody says"))
+        .ok_or_else(|| Trouble::unsupported("not reported"))
 }
 
 fn kernel(subject: &Subject) -> Outcome {
@@ -68,7 +70,7 @@ fn driver(subject: &Subject) -> Outcome {
     let name = facts
         .driver
         .as_ref()
-        .ok_or_else(|| Trouble::failed("nobody says which it is"))?;
+        .ok_or_else(|| Trouble::failed("the firmware version is not reported"))?;
     let origin = match &facts.driver_version {
         Some(version) => format!("version {version}"),
         None => "the kernel's".to_owned(),
@@ -81,7 +83,7 @@ fn driver(subject: &Subject) -> Outcome {
 
 fn pci(subject: &Subject) -> Outcome {
     let pci = subject.facts.pci.as_ref();
-    told(pci.map(|pci| {
+    reported(pci.map(|pci| {
         let function = if pci.virtual_function {
             "virtual function"
         } else {
@@ -151,7 +153,7 @@ fn addresses(subject: &Subject) -> Outcome {
 
 fn partition(subject: &Subject) -> Outcome {
     let key = subject.context.pkey(subject.port, 0)?;
-    ensure(key & 0x7fff != 0, || "the first place is empty".to_owned())?;
+    ensure(key & 0x7fff != 0, || "the first entry is empty".to_owned())?;
     let member = if key & 0x8000 == 0 { "limited" } else { "full" };
     Ok(Found::new(format_args!("{member} member")))
 }

@@ -14,19 +14,19 @@ use super::subject::Subject;
 
 pub(super) fn checks() -> Vec<Check> {
     vec![
-        Check::new("rights", "each does what it lets, and no more", rights),
+        Check::new("rights", "each allows what it says, and no more", rights),
         Check::new("sizes", "64 bytes to 64 MiB, both ends written", sizes),
-        Check::new("many regions", "256, each with a key of its own", many),
+        Check::new("many regions", "256, each with its own key", many),
         Check::new("deregistered", "remote access error", gone),
         Check::new("relaxed ordering", "bytes as sent", relaxed),
         Check::optional(
             "window, type 1",
-            "made and freed; no binding is tried",
+            "allocated and freed; binding is not tried",
             |subject| window(subject, MwType::Type1),
         ),
         Check::optional(
             "window, type 2",
-            "made and freed; no binding is tried",
+            "allocated and freed; binding is not tried",
             |subject| window(subject, MwType::Type2),
         ),
         Check::optional("device memory", "bytes as written", device_memory),

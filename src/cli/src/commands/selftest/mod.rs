@@ -65,15 +65,15 @@ pub(crate) struct Args {
     port: Option<u8>,
 
     /// Only this group of checks, such as rings, or this check, such as 'rings/RC send'; may be
-    /// given again
+    /// repeated
     #[arg(long, value_name = "NAME")]
     only: Vec<String>,
 
-    /// Ask for the port to be taken down and the device to be reset, and look at what happens
+    /// Also check what happens while you take the port down and reset the device
     #[arg(long)]
     rough: bool,
 
-    /// Send messages to and from this host, too, where uverbs selftest --serve runs
+    /// Also exchange messages with this host, which runs uverbs selftest --serve
     #[arg(long, value_name = "HOST")]
     peer: Option<String>,
 
@@ -185,7 +185,7 @@ pub(crate) fn run(args: &Args, session: &Session, out: &mut Output) -> Result<()
     save(args.json.as_deref(), &report)?;
     out.line(report.summary)?;
     if !up {
-        let why = format_args!("port {port} is not active: nothing but what it is was looked at");
+        let why = format_args!("port {port} is not active: only its identity was checked");
         return Err(Failure::new(why).hint("uverbs doctor says what to do about it"));
     }
     if report.summary.fail > 0 {
@@ -219,7 +219,7 @@ fn plan(
             let groups = GROUPS.iter().map(|group| group.name).collect::<Vec<_>>();
             let why = format_args!("there is no group or check {name:?}");
             Err(Failure::usage(why).hint(format_args!(
-                "groups are {}; peer goes with --peer, and trouble with --rough; checks are GROUP/CHECK, as the lines of a run say",
+                "groups are {}; peer needs --peer, trouble needs --rough; checks are GROUP/CHECK, as a run prints them",
                 groups.join(", ")
             )))
         }

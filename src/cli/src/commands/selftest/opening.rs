@@ -72,7 +72,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_tells_adapters_apart_is_left_out_at_any_depth() {
+    fn what_identifies_an_adapter_is_left_out_at_any_depth() {
         let field = |name: &str, value: Value| serde_json::json!({"name": name, "value": value});
         let mut attributes = vec![
             field("GET_CONTEXT_NUM_COMP_VECTORS", 2.into()),

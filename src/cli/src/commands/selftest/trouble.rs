@@ -25,19 +25,19 @@ pub(super) fn checks() -> Vec<Check> {
     vec![
         Check::optional(
             "port down and up",
-            "both are told, and messages go through again",
+            "both are reported, and messages get through again",
             port,
         ),
         Check::optional(
             "device gone and back",
-            "it is told, everything ends, and messages go through again",
+            "it is reported, everything ends, and messages get through again",
             device,
         ),
     ]
 }
 
 /// Asks the person at the terminal. The lines of checks go to the other output stream.
-fn ask(what: &str) {
+fn request(what: &str) {
     eprintln!("please {what}, within {} s", PATIENCE.as_secs());
 }
 
@@ -60,21 +60,21 @@ fn port(subject: &Subject) -> Outcome {
     let context = subject.reopen(OpenOptions::new().command_path(subject.path))?;
     let again = subject.through(context, subject.path);
     exchange(&again)?;
-    ask("take the port down, or pull its cable");
+    request("take the port down, or pull its cable");
     let end = Instant::now() + PATIENCE;
     if !event(&again.context, &[AsyncEventType::PortError], end)? {
-        return Err(Trouble::unsupported("nobody took the port down"));
+        return Err(Trouble::unsupported("the port was not taken down"));
     }
     let state = again.port_attr()?;
     ensure(!state.is_active(), || {
         "the port is active all the same".into()
     })?;
-    ask("bring the port up again");
+    request("bring the port up again");
     let end = Instant::now() + PATIENCE;
     let up = event(&again.context, &[AsyncEventType::PortActive], end)?;
     ensure(up, || "no event of the port that came up".into())?;
     message(&again)?;
-    Ok(Found::new("told of both; a message before and after"))
+    Ok(Found::new("both reported; a message before and after"))
 }
 
 /// A message through a port that came up: its addresses may appear a moment later.
@@ -92,10 +92,10 @@ fn device(subject: &Subject) -> Outcome {
     let context = subject.reopen(OpenOptions::new().command_path(subject.path))?;
     let again = subject.through(context, subject.path);
     let mut pair = Pair::new(&again, QpType::Rc, usual)?;
-    ask("reset the device, such as by devlink dev reload, or take it out and put it back");
+    request("reset the device, such as by devlink dev reload, or take it out and put it back");
     let end = Instant::now() + PATIENCE;
     if !event(&again.context, &[AsyncEventType::DeviceFatal], end)? {
-        return Err(Trouble::unsupported("nobody reset the device"));
+        return Err(Trouble::unsupported("the device was not reset"));
     }
     let refused = refused(&again.context)?;
     // Whatever their outcome, none of these may hang; none gets a reply.
@@ -105,9 +105,7 @@ fn device(subject: &Subject) -> Outcome {
     drop(pair);
     drop(again);
     let took = start.elapsed();
-    ensure(took < END, || {
-        format!("it took {took:.0?} to get rid of it")
-    })?;
+    ensure(took < END, || format!("its teardown took {took:.0?}"))?;
     let end = Instant::now() + BACK;
     let back = loop {
         match came_back(subject) {
@@ -121,7 +119,7 @@ fn device(subject: &Subject) -> Outcome {
     message(&back).map_err(|trouble| trouble.with("after it came back"))?;
     drop(back);
     Ok(Found::new(format_args!(
-        "told; commands refused ({refused}), all gone in {} ms, and back",
+        "reported; commands refused ({refused}), all gone in {} ms, and back",
         took.as_millis()
     )))
 }

@@ -33,7 +33,7 @@ struct Done {
     took: Duration,
 }
 
-/// Runs these checks of `group`, and passes each to `tell` as it ends.
+/// Runs these checks of `group`, and passes each to `report` as it ends.
 ///
 /// A check that panics has failed, and the next one is run. One that does not end in time has
 /// failed as well; its thread is abandoned, and the checks after it have failed, too, because they
@@ -42,7 +42,7 @@ pub(super) fn run(
     group: &Group,
     checks: Vec<Check>,
     subject: &Arc<Subject>,
-    tell: impl FnMut(Record) -> Result<()>,
+    report: impl FnMut(Record) -> Result<()>,
 ) -> Result<()> {
     let plans: Vec<Plan> = checks
         .iter()
@@ -58,7 +58,7 @@ pub(super) fn run(
         .name(group.name.to_owned())
         .spawn(move || make(checks, &subject, &sender))
         .map_err(|error| Failure::new(format_args!("starting a thread: {error}")))?;
-    collect(group, plans, &receiver, tell)
+    collect(group, plans, &receiver, report)
 }
 
 fn make(checks: Vec<Check>, subject: &Subject, sender: &Sender<Done>) {
@@ -78,14 +78,14 @@ fn collect(
     group: &Group,
     plans: Vec<Plan>,
     receiver: &Receiver<Done>,
-    mut tell: impl FnMut(Record) -> Result<()>,
+    mut report: impl FnMut(Record) -> Result<()>,
 ) -> Result<()> {
     let end = Instant::now() + group.limit;
     let mut over = None;
     for plan in plans {
         let start = Instant::now();
         let done = if over.is_some() {
-            Err("nobody looked: ".to_owned() + over.unwrap_or_default())
+            Err("not checked: ".to_owned() + over.unwrap_or_default())
         } else {
             let left = end.saturating_duration_since(start);
             receiver.recv_timeout(left).map_err(|error| {
@@ -102,7 +102,7 @@ fn collect(
             outcome: Err(Trouble::Failed(why)),
             took: start.elapsed(),
         });
-        tell(Record::new(
+        report(Record::new(
             group.name,
             plan.name,
             plan.expected,
@@ -145,13 +145,13 @@ mod tests {
         names.iter().map(plan).collect()
     }
 
-    fn told(limit: u64, names: &[&str], receiver: &Receiver<Done>) -> Vec<String> {
+    fn reported(limit: u64, names: &[&str], receiver: &Receiver<Done>) -> Vec<String> {
         let mut values = Vec::new();
-        let tell = |record: Record| {
+        let report = |record: Record| {
             values.push(record.value);
             Ok(())
         };
-        collect(&group(limit), plans(names), receiver, tell).unwrap();
+        collect(&group(limit), plans(names), receiver, report).unwrap();
         values
     }
 
@@ -159,10 +159,10 @@ mod tests {
     fn a_check_that_hangs_ends_its_group() {
         let (_sender, receiver) = channel();
         assert_eq!(
-            told(1, &["a", "b"], &receiver),
+            reported(1, &["a", "b"], &receiver),
             [
                 "did not end: the group has 1ms",
-                "nobody looked: an earlier check of the group did not end"
+                "not checked: an earlier check of the group did not end"
             ]
         );
     }
@@ -174,7 +174,7 @@ mod tests {
         let took = Duration::ZERO;
         sender.send(Done { outcome, took }).unwrap();
         drop(sender);
-        let values = told(60_000, &["a", "b"], &receiver);
+        let values = reported(60_000, &["a", "b"], &receiver);
         assert_eq!(values, ["fine", "its thread ended"]);
     }
 

@@ -72,11 +72,11 @@ pub(crate) struct Args {
     #[arg(long)]
     regions: bool,
 
-    /// Print one frame, of two samples, and end
+    /// Print one frame, of two samples, and exit
     #[arg(long, conflicts_with = "count")]
     once: bool,
 
-    /// Print so many frames and end
+    /// Print this many frames and exit
     #[arg(short = 'n', long, value_name = "COUNT", value_parser = clap::value_parser!(u64).range(1..))]
     count: Option<u64>,
 
@@ -90,7 +90,7 @@ fn parse_interval(text: &str) -> std::result::Result<Duration, String> {
     if (SHORTEST..=LONGEST).contains(&interval) {
         Ok(interval)
     } else {
-        Err("an interval has 0.1 to 60 seconds".to_owned())
+        Err("the interval must be 0.1 to 60 seconds".to_owned())
     }
 }
 

@@ -89,7 +89,7 @@ fn the_screen_is_as_expected() {
 }
 
 #[test]
-fn queues_are_sorted_as_asked_and_regions_are_shown_when_asked() {
+fn queues_are_sorted_and_regions_shown_on_request() {
     let first = |sort, regions| {
         let view = View {
             sort,

@@ -122,7 +122,7 @@ fn faults(model: &mut Model) -> u64 {
         .sum()
 }
 
-fn piece(region: &MemoryRegion, offset: usize, length: usize) -> Sge {
+fn sge(region: &MemoryRegion, offset: usize, length: usize) -> Sge {
     region
         .sge(offset as u64, u32::try_from(length).unwrap())
         .unwrap()
@@ -172,8 +172,8 @@ fn ib_pages_come_when_they_are_needed_on_either_side() {
     // boundaries.
     let text = pattern(1, 5 * PAGE);
     near.put(100, &text);
-    let pieces = [piece(&here, 100, text.len())];
-    let status_of = carry(&mut pair, SendRequest::write(&pieces, place(&there, 3000)));
+    let sges = [sge(&here, 100, text.len())];
+    let status_of = carry(&mut pair, SendRequest::write(&sges, place(&there, 3000)));
     assert_eq!(status_of, WcStatus::Success);
     assert_eq!(far.get(3000, text.len()), text);
     assert_eq!(
@@ -182,17 +182,17 @@ fn ib_pages_come_when_they_are_needed_on_either_side() {
     );
 
     // A read from there into pages that were never accessed.
-    let pieces = [piece(&here, 20 * PAGE + 5, text.len())];
-    let status_of = carry(&mut pair, SendRequest::read(&pieces, place(&there, 3000)));
+    let sges = [sge(&here, 20 * PAGE + 5, text.len())];
+    let status_of = carry(&mut pair, SendRequest::read(&sges, place(&there, 3000)));
     assert_eq!(status_of, WcStatus::Success);
     assert_eq!(near.get(20 * PAGE + 5, text.len()), text);
 
     // Atomic additions in a page that was never accessed, with the result in another one.
     for expected in 0..3_u64 {
-        let pieces = [piece(&here, 40 * PAGE, 8)];
+        let sges = [sge(&here, 40 * PAGE, 8)];
         let remote = place(&there, 40 * PAGE + 8);
         let operation = Operation::FetchAdd { remote, add: 1 };
-        let request = SendRequest::new(operation, Payload::Gather(&pieces));
+        let request = SendRequest::new(operation, Payload::Gather(&sges));
         assert_eq!(carry(&mut pair, request), WcStatus::Success);
         assert_eq!(near.get(40 * PAGE, 8), expected.to_ne_bytes());
     }
@@ -200,14 +200,14 @@ fn ib_pages_come_when_they_are_needed_on_either_side() {
 
     // A message, gathered and scattered.
     let scatter = [
-        piece(&there, 50 * PAGE - 10, 20),
-        piece(&there, 52 * PAGE, 5000),
+        sge(&there, 50 * PAGE - 10, 20),
+        sge(&there, 52 * PAGE, 5000),
     ];
     raw::recv(&mut pair.b.qp, 7, &scatter).unwrap();
     near.put(50 * PAGE, &pattern(2, 3000));
-    let pieces = [piece(&here, 50 * PAGE, 3000), piece(&here, 55 * PAGE, 20)];
+    let sges = [sge(&here, 50 * PAGE, 3000), sge(&here, 55 * PAGE, 20)];
     assert_eq!(
-        carry(&mut pair, SendRequest::send(&pieces)),
+        carry(&mut pair, SendRequest::send(&sges)),
         WcStatus::Success
     );
     let received = next(&mut pair.b.cq);
@@ -218,7 +218,7 @@ fn ib_pages_come_when_they_are_needed_on_either_side() {
     assert_eq!(got[..3000], pattern(2, 3000));
     assert_eq!(got[3000..], [0; 20]);
 
-    assert!(faults(&mut model) >= before + 5, "nothing was asked for");
+    assert!(faults(&mut model) >= before + 5, "nothing was requested");
     assert_eq!(status("VmPin"), pinned, "pages were pinned");
     here.deregister().unwrap();
     there.deregister().unwrap();
@@ -235,14 +235,14 @@ fn ib_pages_that_were_dropped_come_again() {
         let before = faults(&mut model);
         let text = pattern(round, 3 * PAGE);
         near.put(10, &text);
-        let pieces = [piece(&here, 10, text.len())];
-        let written = carry(&mut pair, SendRequest::write(&pieces, place(&there, 2000)));
+        let sges = [sge(&here, 10, text.len())];
+        let written = carry(&mut pair, SendRequest::write(&sges, place(&there, 2000)));
         assert_eq!(written, WcStatus::Success);
         assert_eq!(far.get(2000, text.len()), text, "round {round}");
         // Dropped pages read as zeros, for the device as for the processor.
         far.drop_pages(1, 1);
-        let pieces = [piece(&here, 4 * PAGE, 3 * PAGE)];
-        let read = carry(&mut pair, SendRequest::read(&pieces, place(&there, 0)));
+        let sges = [sge(&here, 4 * PAGE, 3 * PAGE)];
+        let read = carry(&mut pair, SendRequest::read(&sges, place(&there, 0)));
         assert_eq!(read, WcStatus::Success);
         assert_eq!(near.get(4 * PAGE, 3 * PAGE), far.get(0, 3 * PAGE));
         assert_eq!(near.get(5 * PAGE, PAGE), [0; PAGE]);
@@ -279,16 +279,16 @@ fn ib_pages_may_go_while_they_are_used() {
         for round in 0..ROUNDS {
             let mark = pattern(round, 64);
             near.put(0, &mark);
-            let pieces = [piece(&here, 0, length)];
+            let sges = [sge(&here, 0, length)];
             let remote = place(&there, 16 * PAGE - 64);
             let whole = place(&there, 100);
             assert_eq!(
-                carry(&mut pair, SendRequest::write(&pieces, whole)),
+                carry(&mut pair, SendRequest::write(&sges, whole)),
                 WcStatus::Success
             );
-            let pieces = [piece(&here, 0, 64)];
+            let sges = [sge(&here, 0, 64)];
             assert_eq!(
-                carry(&mut pair, SendRequest::write(&pieces, remote)),
+                carry(&mut pair, SendRequest::write(&sges, remote)),
                 WcStatus::Success
             );
             assert_eq!(far.get(16 * PAGE - 64, 64), mark, "round {round}");
@@ -320,12 +320,12 @@ fn ib_a_region_of_the_whole_address_space_has_all_memory() {
             length: u32::try_from(text.len()).unwrap(),
             key: here.lkey(),
         };
-        let pieces = [from(77)];
-        let written = carry(&mut pair, SendRequest::write(&pieces, remote));
+        let sges = [from(77)];
+        let written = carry(&mut pair, SendRequest::write(&sges, remote));
         assert_eq!(written, WcStatus::Success);
         assert_eq!(far.get(4000, text.len()), text, "round {round}");
-        let pieces = [from(10 * PAGE + 1)];
-        let read = carry(&mut pair, SendRequest::read(&pieces, remote));
+        let sges = [from(10 * PAGE + 1)];
+        let read = carry(&mut pair, SendRequest::read(&sges, remote));
         assert_eq!(read, WcStatus::Success);
         assert_eq!(near.get(10 * PAGE + 1, text.len()), text, "round {round}");
         if round % 2 == 0 {
@@ -347,20 +347,20 @@ fn ib_memory_that_is_not_there_fails_the_work() {
     let here = near.register(&pair.a.pd, ALL);
     let there = far.register(&pair.b.pd, ALL);
     near.close(2);
-    let pieces = [piece(&here, 2 * PAGE - 8, 16)];
-    let written = carry(&mut pair, SendRequest::write(&pieces, place(&there, 0)));
+    let sges = [sge(&here, 2 * PAGE - 8, 16)];
+    let written = carry(&mut pair, SendRequest::write(&sges, place(&there, 0)));
     assert_eq!(written, WcStatus::LocalProtection);
     drop((here, there, pair));
     // A page of the responder's.
     let mut pair = Pair::new(QpType::Rc);
     let here = far.register(&pair.a.pd, ALL);
     let there = near.register(&pair.b.pd, ALL);
-    let pieces = [piece(&here, 0, 16)];
-    let written = carry(&mut pair, SendRequest::write(&pieces, place(&there, PAGE)));
+    let sges = [sge(&here, 0, 16)];
+    let written = carry(&mut pair, SendRequest::write(&sges, place(&there, PAGE)));
     assert_eq!(written, WcStatus::Success);
     let written = carry(
         &mut pair,
-        SendRequest::write(&pieces, place(&there, 2 * PAGE)),
+        SendRequest::write(&sges, place(&there, 2 * PAGE)),
     );
     assert_eq!(written, WcStatus::RemoteAccess);
     drop((here, there, pair));
@@ -368,9 +368,9 @@ fn ib_memory_that_is_not_there_fails_the_work() {
     let mut pair = Pair::new(QpType::Rc);
     let here = far.register(&pair.a.pd, ALL);
     let there = near.register(&pair.b.pd, ALL);
-    raw::recv(&mut pair.b.qp, 3, &[piece(&there, 2 * PAGE, 16)]).unwrap();
-    let pieces = [piece(&here, 0, 16)];
-    let sent = carry(&mut pair, SendRequest::send(&pieces));
+    raw::recv(&mut pair.b.qp, 3, &[sge(&there, 2 * PAGE, 16)]).unwrap();
+    let sges = [sge(&here, 0, 16)];
+    let sent = carry(&mut pair, SendRequest::send(&sges));
     assert_eq!(sent, WcStatus::RemoteOperation);
     let received = next(&mut pair.b.cq);
     assert_eq!(
@@ -393,14 +393,14 @@ fn ib_memory_that_is_not_there_fails_the_work() {
 }
 
 #[test]
-fn ib_pages_that_were_asked_for_before_are_not_missed() {
+fn ib_prefetched_pages_do_not_fault() {
     let mut model = Model::open();
     let mut pair = Pair::new(QpType::Rc);
     let (near, far) = (Pages::new(16), Pages::new(16));
     let here = near.register(&pair.a.pd, ALL);
     let there = far.register(&pair.b.pd, ALL);
     let now = MrAdviceFlags::FLUSH;
-    let whole = |region: &MemoryRegion| [piece(region, 0, 16 * PAGE)];
+    let whole = |region: &MemoryRegion| [sge(region, 0, 16 * PAGE)];
     near.put(0, &pattern(9, 16 * PAGE));
     pair.a
         .pd
@@ -411,8 +411,8 @@ fn ib_pages_that_were_asked_for_before_are_not_missed() {
         .advise(MrAdvice::PrefetchWrite, now, &whole(&there))
         .unwrap();
     let before = faults(&mut model);
-    let pieces = whole(&here);
-    let written = carry(&mut pair, SendRequest::write(&pieces, place(&there, 0)));
+    let sges = whole(&here);
+    let written = carry(&mut pair, SendRequest::write(&sges, place(&there, 0)));
     assert_eq!(written, WcStatus::Success);
     assert_eq!(far.get(0, 16 * PAGE), pattern(9, 16 * PAGE));
     assert_eq!(faults(&mut model), before, "pages were missed");
@@ -424,12 +424,12 @@ fn ib_pages_that_were_asked_for_before_are_not_missed() {
         .pd
         .advise(MrAdvice::PrefetchNoFault, now, &whole(&here))
         .unwrap();
-    let pieces = [piece(&here, 0, 2 * PAGE)];
-    let written = carry(&mut pair, SendRequest::write(&pieces, place(&there, 0)));
+    let sges = [sge(&here, 0, 2 * PAGE)];
+    let written = carry(&mut pair, SendRequest::write(&sges, place(&there, 0)));
     assert_eq!(written, WcStatus::Success);
     assert_eq!(faults(&mut model), before, "pages were missed");
-    let pieces = [piece(&here, 8 * PAGE, 8)];
-    let written = carry(&mut pair, SendRequest::write(&pieces, place(&there, 0)));
+    let sges = [sge(&here, 8 * PAGE, 8)];
+    let written = carry(&mut pair, SendRequest::write(&sges, place(&there, 0)));
     assert_eq!(written, WcStatus::Success);
     assert!(faults(&mut model) > before, "a page was brought unasked");
 }
@@ -440,7 +440,7 @@ fn ib_advice_that_makes_no_sense_is_refused() {
     let (pd, other) = (context.alloc_pd().unwrap(), context.alloc_pd().unwrap());
     let pages = Pages::new(2);
     let region = pages.register(&pd, AccessFlags::ON_DEMAND | AccessFlags::REMOTE_READ);
-    let whole = [piece(&region, 0, 2 * PAGE)];
+    let whole = [sge(&region, 0, 2 * PAGE)];
     let now = MrAdviceFlags::FLUSH;
     let kind = |result: uverbs::Result<()>| result.unwrap_err().kind();
     pd.advise(MrAdvice::Prefetch, now, &whole).unwrap();
@@ -497,8 +497,8 @@ fn ib_a_process_may_fork_while_its_pages_are_used() {
             // there.
             let text = pattern(round, 3 * PAGE);
             near.put(50, &text);
-            let pieces = [piece(&here, 50, text.len())];
-            let written = carry(&mut pair, SendRequest::write(&pieces, place(&there, 500)));
+            let sges = [sge(&here, 50, text.len())];
+            let written = carry(&mut pair, SendRequest::write(&sges, place(&there, 500)));
             assert_eq!(written, WcStatus::Success);
             assert_eq!(far.get(500, text.len()), text, "round {round}");
             thread::sleep(Duration::from_millis(3));

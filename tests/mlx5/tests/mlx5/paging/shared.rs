@@ -12,7 +12,7 @@ use uverbs::{
 };
 use verbs_tests::{next, nothing, open, own_address, raw};
 
-use super::{ALL, PAGE, Pages, faults, pattern, piece};
+use super::{ALL, PAGE, Pages, faults, pattern, sge};
 
 /// A queue pair that sends to itself, into a shared queue; and the objects it uses.
 struct Own {
@@ -58,8 +58,8 @@ impl Own {
         }
     }
 
-    fn send(&mut self, pieces: &[Sge]) {
-        let mut request = SendRequest::send(pieces);
+    fn send(&mut self, sges: &[Sge]) {
+        let mut request = SendRequest::send(sges);
         let address = own_address(&self.context, &self.qp);
         let address = self.pd.create_ah(&address).unwrap();
         if self.qp.kind() == QpType::Ud {
@@ -70,7 +70,7 @@ impl Own {
 
     /// The next receive. A datagram that found the queue empty, while its receive was on the way
     /// back, is sent again.
-    fn received(&mut self, pieces: &[Sge]) -> WorkCompletion {
+    fn received(&mut self, sges: &[Sge]) -> WorkCompletion {
         loop {
             let since = Instant::now();
             while self.qp.kind() != QpType::Ud || since.elapsed() < Duration::from_millis(500) {
@@ -79,7 +79,7 @@ impl Own {
                 }
                 assert!(since.elapsed() < Duration::from_secs(20), "no message");
             }
-            self.send(pieces);
+            self.send(sges);
         }
     }
 }
@@ -101,17 +101,14 @@ fn ib_receives_of_a_shared_queue_whose_pages_are_not_there_come_again() {
             for wr_id in 0..max_wr.into() {
                 // The second entry begins in a page of its own.
                 let page = place(wr_id);
-                let scatter = [
-                    piece(&region, page, 100),
-                    piece(&region, page + 2 * PAGE, 2000),
-                ];
+                let scatter = [sge(&region, page, 100), sge(&region, page + 2 * PAGE, 2000)];
                 raw::recv_shared(&mut own.srq, wr_id, &scatter).unwrap();
             }
-            let pieces = [piece(&region, 19 * PAGE, text.len())];
+            let sges = [sge(&region, 19 * PAGE, text.len())];
             let mut seen = Vec::new();
             for _ in 0..max_wr {
-                own.send(&pieces);
-                let got = own.received(&pieces);
+                own.send(&sges);
+                let got = own.received(&sges);
                 assert_eq!(got.status, WcStatus::Success, "{kind:?}");
                 let header = if kind == QpType::Ud { 40 } else { 0 };
                 assert_eq!(got.byte_len, 1000 + header);
@@ -142,12 +139,12 @@ fn ib_receives_come_again_while_others_are_posted() {
     let pages = Pages::new(MESSAGES + 1);
     let region = pages.register(&own.pd, ALL);
     pages.put(MESSAGES * PAGE, &pattern(1, 700));
-    let pieces = [piece(&region, MESSAGES * PAGE, 700)];
+    let sges = [sge(&region, MESSAGES * PAGE, 700)];
     let Own { cq, srq, qp, .. } = &mut own;
     let mut seen: Vec<usize> = thread::scope(|scope| {
         scope.spawn(|| {
             for number in 0..MESSAGES {
-                let scatter = [piece(&region, number * PAGE, 700)];
+                let scatter = [sge(&region, number * PAGE, 700)];
                 let since = Instant::now();
                 while raw::recv_shared(srq, number as u64, &scatter).is_err() {
                     assert!(since.elapsed() < Duration::from_secs(20), "no room");
@@ -156,7 +153,7 @@ fn ib_receives_come_again_while_others_are_posted() {
             }
         });
         let received = (0..MESSAGES).map(|_| {
-            raw::send(qp, &[SendRequest::send(&pieces).signaled()]).unwrap();
+            raw::send(qp, &[SendRequest::send(&sges).signaled()]).unwrap();
             let mut done = [next(cq), next(cq)];
             done.sort_by_key(|done| done.opcode == WcOpcode::Recv);
             let [sent, got] = done;

@@ -67,10 +67,10 @@ impl Command<'_> {
     }
 
     /// Which of the requested connection establishment options are agreed to.
-    pub(crate) fn agree(&self, asked: u32) -> Outcome<u32> {
+    pub(crate) fn agree(&self, requested: u32) -> Outcome<u32> {
         let config = &self.device.config;
-        require(asked == 0 || config.ece != 0, Rule::Reserved)?;
-        Ok(config.agree(asked))
+        require(requested == 0 || config.ece != 0, Rule::Reserved)?;
+        Ok(config.agree(requested))
     }
 
     /// Replies with a context.

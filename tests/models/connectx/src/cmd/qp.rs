@@ -224,9 +224,9 @@ fn takes_ece(opcode: u16) -> bool {
 /// Agrees to the connection establishment options that are requested; if there are none, the
 /// previous ones stay in force.
 fn establish(command: &mut Command<'_>, number: u32) -> Outcome {
-    let asked = command.get(command::qp::ECE);
-    let agreed = command.agree(asked)?;
-    if asked != 0 {
+    let requested = command.get(command::qp::ECE);
+    let agreed = command.agree(requested)?;
+    if requested != 0 {
         command.device.qps.of_mut(number, command.uid)?.ece = agreed;
     }
     command.set(command::REPLY_ECE, agreed);

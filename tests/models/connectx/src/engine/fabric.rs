@@ -305,7 +305,7 @@ impl Fabric {
     #[must_use]
     pub fn page_faults(&self, function: FunctionId) -> u64 {
         let device = self.devices.get(function);
-        device.map_or(0, |device| device.page_faults_asked)
+        device.map_or(0, |device| device.page_faults_requested)
     }
 
     /// Enables or disables rate limits, bandwidth caps and shares from now on.

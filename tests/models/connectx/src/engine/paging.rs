@@ -105,7 +105,7 @@ pub(super) fn standing(device: &mut Device, queue: u32, side: Side) -> Standing 
 }
 
 /// Requests a page that `waiting` needs; `false` if no event queue would receive the event.
-pub(super) fn ask(device: &mut Device, waiting: u32, side: Side, need: Need) -> bool {
+pub(super) fn request(device: &mut Device, waiting: u32, side: Side, need: Need) -> bool {
     if !device.config.paging || !event::hears_page_faults(device) {
         return false;
     }
@@ -127,7 +127,7 @@ pub(super) fn ask(device: &mut Device, waiting: u32, side: Side, need: Need) -> 
         failed: false,
     };
     device.page_faults.insert(token, fault);
-    device.page_faults_asked += 1;
+    device.page_faults_requested += 1;
     event::page_fault(device, &need, token);
     true
 }

@@ -253,7 +253,7 @@ impl Fabric {
             index: pair.send.consumer,
             answered: request.control.opcode == opcode::RDMA_READ || request.atomic.is_some(),
         };
-        paging::ask(device, qpn, Side::Requests, need)
+        paging::request(device, qpn, Side::Requests, need)
     }
 
     fn connected(

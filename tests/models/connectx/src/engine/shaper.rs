@@ -28,7 +28,7 @@ pub(super) struct Shaper {
     /// Bytes divided by share that each element has sent.
     served: BTreeMap<(usize, u32), u64>,
     /// When each leaf last asked to send.
-    asked: BTreeMap<(usize, u32), u64>,
+    requested: BTreeMap<(usize, u32), u64>,
     /// Leaves that have to wait, and until when.
     waiting: BTreeMap<(usize, u32), u64>,
 }
@@ -60,7 +60,7 @@ impl Shaper {
         self.free_at.retain(|(owner, _), _| *owner != function);
         self.wanted.retain(|(owner, _)| *owner != function);
         self.served.retain(|(owner, _), _| *owner != function);
-        self.asked.retain(|(owner, _), _| *owner != function);
+        self.requested.retain(|(owner, _), _| *owner != function);
         self.waiting.retain(|(owner, _), _| *owner != function);
     }
 
@@ -71,8 +71,8 @@ impl Shaper {
     /// `Some(time)` if the message has to wait; otherwise it is charged for and goes.
     fn admit(&mut self, request: &Request, device: &Device, now: u64) -> Option<u64> {
         let key = (request.function, request.leaf);
-        let asked = self.asked.insert(key, now);
-        if request.leaf != 0 && asked.is_none_or(|at| at.saturating_add(PATIENCE) < now) {
+        let requested = self.requested.insert(key, now);
+        if request.leaf != 0 && requested.is_none_or(|at| at.saturating_add(PATIENCE) < now) {
             self.catch_up(request);
         }
         let mut busy = None;
@@ -170,7 +170,7 @@ fn path(device: &Device, leaf: u32) -> Vec<(u32, u32)> {
 }
 
 impl Fabric {
-    fn ask(&mut self, function: usize, leaf: u32, pacing: u16, bytes: u64) -> Option<u64> {
+    fn request(&mut self, function: usize, leaf: u32, pacing: u16, bytes: u64) -> Option<u64> {
         let device = self.devices.get(function)?;
         let mut limiters = vec![(Limiter::Port, self.options.link_rate)];
         for (id, _, cap) in device
@@ -202,7 +202,7 @@ impl Fabric {
         let pair = self.devices.get(function)?.qps.get(qpn)?;
         let leaf = qp::ext::GROUP_REQUESTER.get(&pair.extension);
         let pacing = qp::PACING_INDEX.get(&pair.context) as u16;
-        self.ask(function, leaf, pacing, bytes)
+        self.request(function, leaf, pacing, bytes)
     }
 
     /// As [`Fabric::shaper_gate`], for a raw send queue.
@@ -213,6 +213,6 @@ impl Fabric {
         let queue = self.devices.get(function)?.sqs.get(sqn)?;
         let leaf = ring::QUEUE_GROUP.get(&queue.context);
         let pacing = ring::PACING_INDEX.get(&queue.context) as u16;
-        self.ask(function, leaf, pacing, bytes)
+        self.request(function, leaf, pacing, bytes)
     }
 }

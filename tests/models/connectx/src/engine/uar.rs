@@ -23,7 +23,7 @@ const EQ_UPDATE: u64 = 0x048;
 const SEND: u64 = 0x800;
 const BUFFER: u64 = 0x100;
 /// Copies are made in chunks of this length.
-const PIECE: usize = 64;
+const CHUNK: usize = 64;
 const DOORBELL: usize = 8;
 /// How long to wait, in nanoseconds, for more to follow eight bytes that may be a doorbell alone,
 /// before the ring is read.
@@ -141,7 +141,7 @@ impl Fabric {
             self.give_up(function, buffer);
         }
         let page = page_of(offset);
-        let length = (Control::parse(data).units * UNIT).next_multiple_of(PIECE);
+        let length = (Control::parse(data).units * UNIT).next_multiple_of(CHUNK);
         let blueflame = self
             .devices
             .get(function)

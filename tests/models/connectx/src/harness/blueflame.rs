@@ -37,13 +37,13 @@ fn inline(text: &[u8]) -> Vec<u8> {
 
 /// Copies a work request as a processor without write combining does: eight bytes at a time.
 fn copy(fabric: &mut Fabric, host: &Host, buffer: u64, wqe: &[u8]) {
-    for (i, piece) in wqe.chunks(8).enumerate() {
-        fabric.mmio_write(host.function, host.page() + buffer + i as u64 * 8, piece);
+    for (i, chunk) in wqe.chunks(8).enumerate() {
+        fabric.mmio_write(host.function, host.page() + buffer + i as u64 * 8, chunk);
     }
 }
 
 #[test]
-fn the_capability_is_there_when_asked_for() {
+fn the_capability_is_there_when_requested() {
     for blueflame in [false, true] {
         let (mut fabric, hosts, ..) = setup(blueflame);
         let mut input = hosts[0].input(op::QUERY_HCA_CAP);
@@ -132,8 +132,8 @@ fn a_copy_that_has_begun_is_waited_for_although_the_host_is_slow() {
     hosts[1].post_recv(&mut b, &[(64, keys[1], FREE)]);
     let wqe = hosts[0].put_send(&mut a, SEND, 0, &inline(b"slowly copied"));
     let mut now = 0;
-    for (i, piece) in wqe.chunks(8).enumerate() {
-        fabric.mmio_write(0, hosts[0].page() + 0x900 + i as u64 * 8, piece);
+    for (i, chunk) in wqe.chunks(8).enumerate() {
+        fabric.mmio_write(0, hosts[0].page() + 0x900 + i as u64 * 8, chunk);
         now += if i == 0 { 0 } else { LATER / 10 };
         fabric.advance(now);
     }

@@ -107,7 +107,7 @@ impl Shared {
 }
 
 #[test]
-fn a_shared_queue_tells_once_that_it_fell_below_its_limit() {
+fn a_shared_queue_reports_once_that_it_fell_below_its_limit() {
     let mut shared = shared(4);
     set_limit(&mut shared.fabric, &shared.hosts[1], shared.queue, 3);
     shared.send();
@@ -165,7 +165,7 @@ fn the_first_message_before_the_pair_may_send_establishes_communication() {
 }
 
 #[test]
-fn the_port_tells_when_it_goes_down_and_comes_up() {
+fn the_port_reports_when_it_goes_down_and_comes_up() {
     let (mut fabric, mut hosts) = fabric(1, Options::default());
     let mut events = hosts[0].create_events(&mut fabric, ANY);
     for up in [false, false, true] {
@@ -205,7 +205,7 @@ fn a_full_completion_queue_stops_and_its_pairs_with_it() {
 }
 
 #[test]
-fn the_responder_tells_of_requests_that_it_refuses() {
+fn the_responder_reports_requests_that_it_refuses() {
     let (mut fabric, mut hosts) = fabric(2, Options::default());
     let mut events = hosts[1].create_events(&mut fabric, ANY);
     for (opcode, address, wanted) in [
@@ -228,7 +228,7 @@ fn the_responder_tells_of_requests_that_it_refuses() {
 }
 
 #[test]
-fn any_event_can_be_asked_for() {
+fn any_event_can_be_requested() {
     let (mut fabric, mut hosts) = fabric(1, Options::default());
     let mut events = hosts[0].create_events(&mut fabric, ANY);
     let names: Vec<_> = Fabric::event_names().collect();

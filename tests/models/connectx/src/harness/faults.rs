@@ -65,7 +65,7 @@ fn a_duplicate_is_dropped_by_a_reliable_connection_and_delivered_by_the_others()
 }
 
 #[test]
-fn a_lost_acknowledgement_makes_a_reliable_sender_try_again_and_nobody_else() {
+fn a_lost_acknowledgement_makes_only_a_reliable_sender_retry() {
     for service in [Service::Rc, Service::Uc, Service::Ud] {
         assert_eq!(
             send_once(service, |fabric| fabric.lose_acknowledges(0, 1)),
@@ -163,7 +163,7 @@ fn each_kind_of_spoilt_completion_is_wrong_in_its_own_way() {
 }
 
 #[test]
-fn the_command_at_the_asked_for_occurrence_fails_with_the_asked_for_status() {
+fn the_command_at_the_given_occurrence_fails_with_the_given_status() {
     let (mut fabric, hosts) = fabric(1, Options::default());
     let input = hosts[0].input(op::ALLOC_PD);
     assert!(fabric.fail_commands(0, op::ALLOC_PD, 2, 2, Status::Limit as u8));

@@ -339,7 +339,7 @@ fn a_list_of_keys_is_filled_part_by_part() {
 }
 
 #[test]
-fn without_anybody_to_ask_work_fails_at_once() {
+fn without_a_fault_handler_work_fails_at_once() {
     let mut p = setup(false);
     let key = p.key(0, &[0]);
     p.post(WRITE, Some((FREE, p.keys[1])), (8, key, START));

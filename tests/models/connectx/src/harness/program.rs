@@ -232,8 +232,8 @@ impl Machine {
         if how & 8 == 0 {
             fabric.mmio_write(function, buffer, &wqe[..length]);
         } else {
-            for (piece, at) in wqe[..length].chunks(8).zip((buffer..).step_by(8)) {
-                fabric.mmio_write(function, at, piece);
+            for (chunk, at) in wqe[..length].chunks(8).zip((buffer..).step_by(8)) {
+                fabric.mmio_write(function, at, chunk);
             }
         }
     }

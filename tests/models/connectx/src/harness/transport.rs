@@ -75,9 +75,9 @@ fn small_messages_go_into_completions_where_the_receiver_wants_that() {
     for length in [0, 1, 32, 33] {
         hosts[1].ram.write(FREE, &[0xee; 64]).unwrap();
         hosts[1].post_recv(&mut b, &[(64, keys[1], FREE)]);
-        let pieces = segment_bytes(&[(length, keys[0], FREE)]);
-        let pieces = if length == 0 { &[][..] } else { &pieces };
-        hosts[0].post_send(&mut fabric, &mut a, SEND, 0, pieces);
+        let segments = segment_bytes(&[(length, keys[0], FREE)]);
+        let segments = if length == 0 { &[][..] } else { &segments };
+        hosts[0].post_send(&mut fabric, &mut a, SEND, 0, segments);
         hosts[0].poll(&mut a.cq).unwrap();
         let got = hosts[1].poll(&mut b.cq).unwrap();
         let (inside, count) = ((1..=32).contains(&length), length as usize);

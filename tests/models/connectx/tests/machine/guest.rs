@@ -166,7 +166,7 @@ fn roce_on_the_newest() {
 
 /// Programs in the guest reach the control socket, even while the host uses it.
 #[test]
-fn a_guest_asks_the_model() {
+fn a_guest_queries_the_model() {
     let guest = boot("6.12", &[Function::Ib]);
     let question = format!(
         "exec 3<>{}; for n in 1 2; do echo 'census 0' >&3; read -r answer <&3; echo \"$answer\"; done",

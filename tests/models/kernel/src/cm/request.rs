@@ -18,7 +18,7 @@ const ROOM: (u8, u8) = (56, 180);
 /// Private data of a rejection.
 pub(super) const REJECT: u8 = 148;
 /// `IB_CM_REJ_INVALID_SERVICE_ID`, `IB_CM_REJ_STALE_CONN`.
-const NOBODY: i32 = 8;
+const NO_LISTENER: i32 = 8;
 const STALE: i32 = 10;
 /// `IB_SIDR_UNSUPPORTED`.
 const NO_SERVICE: i32 = 1;
@@ -64,7 +64,7 @@ fn send(state: &mut State, id: u32) {
             let none = rdma_ucm_event_resp_param::default();
             (kind::UNREACHABLE, NO_SERVICE, none)
         } else {
-            (kind::REJECTED, NOBODY, padded(&[], REJECT))
+            (kind::REJECTED, NO_LISTENER, padded(&[], REJECT))
         };
         over(state, id);
         raise(state, id, event, status, &param);

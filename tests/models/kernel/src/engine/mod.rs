@@ -29,10 +29,10 @@ use uverbs_core::error::Errno;
 pub(super) fn doorbell(
     state: &mut State,
     file: FileId,
-    ask: &ib_uverbs_post_send,
+    post: &ib_uverbs_post_send,
 ) -> Result<(), Errno> {
-    let id = state.lookup(file, Kind::Qp, ask.qp_handle)?;
-    if ask.wqe_size < 40 || ask.wr_count != 0 || ask.sge_count != 0 {
+    let id = state.lookup(file, Kind::Qp, post.qp_handle)?;
+    if post.wqe_size < 40 || post.wr_count != 0 || post.sge_count != 0 {
         return Err(Errno::INVAL);
     }
     let qp = state.qps.get(&id).ok_or(Errno::NOENT)?;

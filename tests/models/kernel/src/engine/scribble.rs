@@ -22,22 +22,22 @@ pub(crate) fn scribble(state: &State, byte: u8) -> u64 {
         return 0;
     }
     let mut written = 0;
-    let mut fill = |pd: u32, pieces: Vec<rxe_sge>| {
-        for piece in pieces {
-            let pattern = vec![byte; piece.length as usize];
-            if rights::scatter(state, pd, &[piece], &pattern).is_some() {
-                written += u64::from(piece.length);
+    let mut fill = |pd: u32, sges: Vec<rxe_sge>| {
+        for sge in sges {
+            let pattern = vec![byte; sge.length as usize];
+            if rights::scatter(state, pd, &[sge], &pattern).is_some() {
+                written += u64::from(sge.length);
             }
         }
     };
     for qp in state.qps.values() {
-        reads(qp).for_each(|pieces| fill(qp.pd, pieces));
+        reads(qp).for_each(|sges| fill(qp.pd, sges));
         let own = qp.rq.iter();
         own.flat_map(|ring| receives(ring, qp.cap.max_recv_sge))
-            .for_each(|pieces| fill(qp.pd, pieces));
+            .for_each(|sges| fill(qp.pd, sges));
     }
     for srq in state.srqs.values() {
-        receives(&srq.ring, srq.max_sge).for_each(|pieces| fill(srq.pd, pieces));
+        receives(&srq.ring, srq.max_sge).for_each(|sges| fill(srq.pd, sges));
     }
     written
 }

@@ -23,33 +23,33 @@ pub(super) fn invalidate(state: &mut State, rkey: u32, failure: Status) -> Statu
 
 /// `rxe_bind_mw`.
 pub(super) fn bind(state: &mut State, request: &Request) -> Option<Status> {
-    let ask = request.wqe.wr.wr.mw();
+    let bind = request.wqe.wr.wr.mw();
     let writes = IB_UVERBS_ACCESS_REMOTE_WRITE | IB_UVERBS_ACCESS_REMOTE_ATOMIC;
-    let mr_id = ask.mr_lkey >> 8;
+    let mr_id = bind.mr_lkey >> 8;
     let target = state
         .mrs
         .get(&mr_id)
-        .filter(|mr| mr.key == ask.mr_lkey)
+        .filter(|mr| mr.key == bind.mr_lkey)
         .copied();
     let mw = state
         .mws
-        .get_mut(&(ask.mw_rkey >> 8))
-        .filter(|mw| mw.rkey == ask.mw_rkey)?;
-    if mw.type_2 && (mw.mr.is_some() || mw.pd != request.pd || ask.length == 0) {
+        .get_mut(&(bind.mw_rkey >> 8))
+        .filter(|mw| mw.rkey == bind.mw_rkey)?;
+    if mw.type_2 && (mw.mr.is_some() || mw.pd != request.pd || bind.length == 0) {
         return None;
     }
-    if ask.length != 0 {
+    if bind.length != 0 {
         let mr = target?;
-        let writable = ask.access & writes == 0 || mr.access & IB_UVERBS_ACCESS_LOCAL_WRITE != 0;
-        let inside = ask.addr >= mr.iova
-            && ask.addr.checked_add(ask.length)? <= mr.iova.checked_add(mr.length)?;
+        let writable = bind.access & writes == 0 || mr.access & IB_UVERBS_ACCESS_LOCAL_WRITE != 0;
+        let inside = bind.addr >= mr.iova
+            && bind.addr.checked_add(bind.length)? <= mr.iova.checked_add(mr.length)?;
         if mr.access & IB_UVERBS_ACCESS_MW_BIND == 0 || !writable || !inside {
             return None;
         }
     }
-    mw.rkey = (mw.rkey & !0xff) | (ask.rkey & 0xff);
-    (mw.address, mw.length, mw.access) = (ask.addr, ask.length, ask.access);
-    mw.mr = (ask.length != 0).then_some(mr_id);
+    mw.rkey = (mw.rkey & !0xff) | (bind.rkey & 0xff);
+    (mw.address, mw.length, mw.access) = (bind.addr, bind.length, bind.access);
+    mw.mr = (bind.length != 0).then_some(mr_id);
     mw.qp = mw.type_2.then_some(request.sender);
     Some(Status::Success)
 }

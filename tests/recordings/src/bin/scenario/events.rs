@@ -26,7 +26,7 @@ impl Stage {
         let mr = unsafe { pd.register(self.memory, 4096, AccessFlags::LOCAL_WRITE) }?;
         let mut srq = pd.create_srq(64, 2)?;
         let mut qp = queue_pairs::create(&pd, &cq, Some(&srq), QpType::Rc)?;
-        let piece = [Sge {
+        let sge = [Sge {
             address: mr.address(),
             length: 64,
             key: mr.lkey(),
@@ -35,7 +35,7 @@ impl Stage {
         for wr_id in 0..2 {
             let request = RecvRequest {
                 wr_id,
-                scatter: &piece,
+                scatter: &sge,
             };
             // SAFETY: see the program's paragraph.
             unsafe { srq.post_recv(&[request]) }?;
@@ -43,7 +43,7 @@ impl Stage {
         srq.modify(&SrqModify::new().limit(2))?;
         cq.request_notification(Notify::Any)?;
         // SAFETY: see the program's paragraph.
-        unsafe { qp.post_send(&[SendRequest::send(&piece).signaled()]) }?;
+        unsafe { qp.post_send(&[SendRequest::send(&sge).signaled()]) }?;
         let event = self.context.async_event(Some(PATIENCE))?;
         let event = event.context("no event")?.event;
         if event != AsyncEventType::SrqLimitReached {

@@ -17,7 +17,7 @@ const MODEL: &str = "/dev/virtio-ports/testbed.connectx";
 const MODIFY_CQ: u16 = 0x403;
 /// The capability group of Ethernet ports.
 const ETHERNET: u16 = 1;
-const COOKIE: u64 = 0x77;
+const USER_DATA: u64 = 0x77;
 
 impl Stage {
     /// Capabilities, a completion queue created by commands, asynchronous replies, events.
@@ -65,15 +65,15 @@ impl Stage {
         unsafe { cq.modify(&modify, 16) }?;
 
         let replies = devx.query_replies()?;
-        cq.query_async(&replies, &query, 64, COOKIE)?;
+        cq.query_async(&replies, &query, 64, USER_DATA)?;
         replies.next()?.into_result()?;
         drop(replies);
 
         let (channel, silent) = (devx.event_channel(false)?, devx.event_channel(true)?);
         let (port, error) = (EventType::PortChange, EventType::CompletionQueueError);
-        channel.subscribe(Some(&cq), &[error], COOKIE)?;
-        channel.subscribe(None, &[port], COOKIE + 1)?;
-        silent.subscribe(None, &[port], COOKIE + 2)?;
+        channel.subscribe(Some(&cq), &[error], USER_DATA)?;
+        channel.subscribe(None, &[port], USER_DATA + 1)?;
+        silent.subscribe(None, &[port], USER_DATA + 2)?;
         silent.subscribe_eventfd(Some(&cq), &[error], descriptor.as_fd())?;
         change_of_the_port()?;
         channel.next()?;

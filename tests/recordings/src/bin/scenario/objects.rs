@@ -11,10 +11,10 @@ use super::{PORT, Stage};
 const ACCESS_KEY: u64 = 0xfeed;
 
 /// Send requests and their scatter/gather entries; there are no receives.
-fn sizes(builder: QueuePairBuilder<'_>, requests: u32, pieces: u32) -> QueuePairBuilder<'_> {
+fn sizes(builder: QueuePairBuilder<'_>, requests: u32, sges: u32) -> QueuePairBuilder<'_> {
     builder
         .max_send_wr(requests)
-        .max_send_sge(pieces)
+        .max_send_sge(sges)
         .max_inline_data(4 * requests)
         .max_recv_wr(0)
         .max_recv_sge(0)

@@ -2,7 +2,7 @@
 
 use uverbs::mlx5::prm::{Mailbox, word};
 use uverbs::mlx5::steering::{
-    FlowCounter, FlowTarget, MatchHeaders, MatchRule, MatchWords, MatcherInit,
+    FlowCounter, FlowTarget, MatchHeaders, MatchParameters, MatchRule, MatcherInit,
 };
 use uverbs::mlx5::{EthernetFields, FlowFlags, FlowInit, FlowKind, FlowSpec};
 
@@ -13,8 +13,8 @@ const ETHER_TYPE: u16 = 0x88b5;
 const ALLOC_FLOW_COUNTER: u16 = 0x939;
 const QUERY_FLOW_COUNTER: u16 = 0x93b;
 
-fn of_type(mac: [u8; 6], ether_type: u16) -> MatchWords {
-    let words = MatchWords::new().destination_mac(MatchHeaders::Outer, mac);
+fn of_type(mac: [u8; 6], ether_type: u16) -> MatchParameters {
+    let words = MatchParameters::new().destination_mac(MatchHeaders::Outer, mac);
     words.ether_type(MatchHeaders::Outer, ether_type)
 }
 

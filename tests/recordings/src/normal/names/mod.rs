@@ -17,7 +17,7 @@ pub(super) struct Names {
     /// Handles are per device descriptor.
     handles: BTreeMap<(i32, u32), String>,
     fds: BTreeMap<i32, String>,
-    cookies: BTreeMap<u64, String>,
+    user_data: BTreeMap<u64, String>,
     /// Offsets that rings are mapped from: the object, and which of its rings.
     offsets: BTreeMap<u64, (String, String)>,
     /// The object whose new ring will be mapped next, from an offset that the kernel wrote to
@@ -53,14 +53,14 @@ impl Names {
                 return known.unwrap_or(&command.object).clone();
             }
             "read_event" | "read_completion" | "read" => {
-                let cookie = command
+                let user_data = command
                     .fields
                     .iter()
                     .find(|field| ["element", "cq_handle"].contains(&field.name.as_str()))
                     .map_or(0, |field| number(&field.value));
                 return self
-                    .cookies
-                    .get(&cookie)
+                    .user_data
+                    .get(&user_data)
                     .cloned()
                     .unwrap_or_else(|| command.object.clone());
             }
@@ -113,7 +113,7 @@ impl Names {
             let number = number(&field.value);
             let last = last(&field.name);
             if last == "user_handle" || last.ends_with("_USER_HANDLE") {
-                self.cookies.insert(number, name.to_owned());
+                self.user_data.insert(number, name.to_owned());
             } else if field.out && field.name.ends_with("mi.offset") {
                 let of = field.name.trim_start_matches("uhw.");
                 let ring = of.replace("mi.offset", "ring");
@@ -173,7 +173,7 @@ impl Names {
                 .unwrap_or_else(|| raw.to_string()),
             _ if lower.ends_with("_handle") || lower == "element" => {
                 let named = if lower == "element" || command.name.starts_with("read") {
-                    self.cookies.get(&raw).cloned()
+                    self.user_data.get(&raw).cloned()
                 } else {
                     self.reference(command.fd, field)
                 };

@@ -42,7 +42,7 @@ pub enum Accelerator {
 
 /// Which accelerator machines are to use.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum Wish {
+pub enum Choice {
     /// KVM if the machine's kernel boots with it, otherwise the emulator.
     Auto,
     /// This one.
@@ -68,7 +68,7 @@ impl fmt::Display for Accelerator {
     }
 }
 
-impl FromStr for Wish {
+impl FromStr for Choice {
     type Err = Error;
 
     fn from_str(text: &str) -> Result<Self, Error> {
@@ -87,27 +87,27 @@ pub(crate) fn of_machine(qemu: &[String], kernel: Kernel) -> Result<Accelerator,
     if kernel.processor() != Processor::Amd64 {
         return Ok(Accelerator::Tcg);
     }
-    let (accelerator, why) = choose(wish(env::var(VARIABLE))?, || kvm(qemu, kernel))?;
-    say_once(format!("has machines run by {accelerator}: {why}"));
+    let (accelerator, why) = choose(choice(env::var(VARIABLE))?, || kvm(qemu, kernel))?;
+    say_once(format!("runs machines with {accelerator}: {why}"));
     Ok(accelerator)
 }
 
-fn wish(variable: Result<String, VarError>) -> Result<Wish, Error> {
+fn choice(variable: Result<String, VarError>) -> Result<Choice, Error> {
     match variable {
         Ok(text) => text.parse(),
-        Err(VarError::NotPresent) => Ok(Wish::Auto),
+        Err(VarError::NotPresent) => Ok(Choice::Auto),
         Err(VarError::NotUnicode(text)) => text.to_string_lossy().parse(),
     }
 }
 
 /// Which accelerator to use, and why.
 fn choose(
-    wish: Wish,
+    choice: Choice,
     kvm: impl FnOnce() -> Result<Answer, Error>,
 ) -> Result<(Accelerator, String), Error> {
-    Ok(match wish {
-        Wish::Only(asked) => (asked, format!("{VARIABLE} asks for it")),
-        Wish::Auto => match kvm()? {
+    Ok(match choice {
+        Choice::Only(chosen) => (chosen, format!("{VARIABLE} selects it")),
+        Choice::Auto => match kvm()? {
             Answer::Boots(kernel) => (Accelerator::Kvm, format!("Linux {kernel} boots with it")),
             Answer::DoesNot(why) => (Accelerator::Tcg, format!("KVM fails here: {why}")),
         },
@@ -152,29 +152,29 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_is_asked_for_or_found() {
+    fn a_choice_is_taken_without_a_probe() {
         let never = || -> Result<Answer, Error> { panic!("nothing is tried") };
-        for (name, asked) in [("kvm", Accelerator::Kvm), ("tcg", Accelerator::Tcg)] {
-            let wish = wish(Ok(name.into())).unwrap();
-            assert_eq!(wish, Wish::Only(asked));
-            let (found, why) = choose(wish, never).unwrap();
-            assert_eq!(found, asked);
+        for (name, chosen) in [("kvm", Accelerator::Kvm), ("tcg", Accelerator::Tcg)] {
+            let choice = choice(Ok(name.into())).unwrap();
+            assert_eq!(choice, Choice::Only(chosen));
+            let (found, why) = choose(choice, never).unwrap();
+            assert_eq!(found, chosen);
             assert!(why.contains(VARIABLE), "{why}");
         }
-        assert!(wish(Ok("fast".into())).is_err());
-        assert!(wish(Ok(String::new())).is_err());
+        assert!(choice(Ok("fast".into())).is_err());
+        assert!(choice(Ok(String::new())).is_err());
     }
 
     #[test]
-    fn what_is_not_asked_for_is_tried() {
-        assert_eq!(wish(Err(VarError::NotPresent)).unwrap(), Wish::Auto);
-        assert_eq!(wish(Ok("auto".into())).unwrap(), Wish::Auto);
+    fn without_a_choice_kvm_is_probed() {
+        assert_eq!(choice(Err(VarError::NotPresent)).unwrap(), Choice::Auto);
+        assert_eq!(choice(Ok("auto".into())).unwrap(), Choice::Auto);
         let boots = || Ok(Answer::Boots("6.12.1".into()));
-        let (found, why) = choose(Wish::Auto, boots).unwrap();
+        let (found, why) = choose(Choice::Auto, boots).unwrap();
         assert_eq!(found, Accelerator::Kvm);
         assert_eq!(why, "Linux 6.12.1 boots with it");
         let does_not = || Ok(Answer::DoesNot("Linux 6.12.1 said nothing".into()));
-        let (found, why) = choose(Wish::Auto, does_not).unwrap();
+        let (found, why) = choose(Choice::Auto, does_not).unwrap();
         assert_eq!(found, Accelerator::Tcg);
         assert_eq!(why, "KVM fails here: Linux 6.12.1 said nothing");
     }
@@ -186,6 +186,6 @@ mod tests {
                 name: "broken".into(),
             })
         };
-        assert!(choose(Wish::Auto, broken).is_err());
+        assert!(choose(Choice::Auto, broken).is_err());
     }
 }

@@ -26,7 +26,7 @@ pub(crate) fn command() -> Result<Vec<String>, Error> {
     }
     Err(Error::packages(
         format!("QEMU of Debian {SUITE}"),
-        format!("it has no {CLIENT}"),
+        format!("it does not support {CLIENT}"),
     ))
 }
 

@@ -80,7 +80,7 @@ impl Server {
         match answer() {
             Ok(answer) if answer.ends_with('\n') => Ok(answer.trim().to_owned()),
             Ok(_) => Err(self.broken("said nothing")),
-            Err(error) => Err(self.broken(&format!("cannot be asked: {error}"))),
+            Err(error) => Err(self.broken(&format!("cannot be reached: {error}"))),
         }
     }
 

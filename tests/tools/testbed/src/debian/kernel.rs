@@ -239,7 +239,7 @@ mod tests {
     use super::{Kernel, numbers};
 
     #[test]
-    fn newer_kernels_are_told_by_their_numbers() {
+    fn newer_kernels_are_known_by_their_numbers() {
         assert!(
             numbers("linux-image-6.12.9+deb13-amd64") < numbers("linux-image-6.12.117+deb13-amd64")
         );

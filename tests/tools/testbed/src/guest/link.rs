@@ -207,7 +207,7 @@ impl Link {
         let read = |path: &PathBuf| {
             String::from_utf8_lossy(&fs::read(path).unwrap_or_default()).into_owned()
         };
-        last_words(&(read(&self.errors) + &read(&self.console)))
+        last_lines(&(read(&self.errors) + &read(&self.console)))
     }
 
     pub(super) fn broken(&self, what: &str) -> Error {
@@ -333,7 +333,7 @@ fn contains(bytes: &[u8], text: &str) -> bool {
 
 /// The last lines of a console. A kernel that died prints why some lines before the end: from there
 /// on, if that is more.
-fn last_words(text: &str) -> String {
+fn last_lines(text: &str) -> String {
     let lines: Vec<_> = text.lines().map(str::trim_end).collect();
     let end = lines.len().saturating_sub(CONSOLE_LINES);
     let cause = lines
@@ -348,15 +348,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn last_words_begin_with_the_cause() {
+    fn last_lines_begin_with_the_cause() {
         let many = "line\n".repeat(100);
-        assert_eq!(last_words(&many).lines().count(), CONSOLE_LINES);
+        assert_eq!(last_lines(&many).lines().count(), CONSOLE_LINES);
         let died = format!("{many}[ 3.3] Oops: int3: 0000 [#1] SMP\r\n{many}end");
-        let words = last_words(&died);
-        assert!(words.starts_with("[ 3.3] Oops: int3: 0000"), "{words}");
-        assert!(words.ends_with("\nend"));
+        let lines = last_lines(&died);
+        assert!(lines.starts_with("[ 3.3] Oops: int3: 0000"), "{lines}");
+        assert!(lines.ends_with("\nend"));
         let near = format!("{many}BUG: bad\nend");
-        assert_eq!(last_words(&near).lines().count(), CONSOLE_LINES);
-        assert_eq!(last_words(""), "");
+        assert_eq!(last_lines(&near).lines().count(), CONSOLE_LINES);
+        assert_eq!(last_lines(""), "");
     }
 }

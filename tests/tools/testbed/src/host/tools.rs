@@ -180,7 +180,7 @@ fn install(tool: Tool) -> Result<(), Error> {
     let by_apt = words.first() == Some(&"apt-get");
     let root = rustix::process::geteuid().is_root();
     let prefix: &[&str] = match (by_apt, root) {
-        (true, false) if sudo_asks_nothing() => &["sudo", "-n"],
+        (true, false) if sudo_does_not_prompt() => &["sudo", "-n"],
         (true, false) => return Err(missing(tool, &format!("sudo {}", words.join(" ")))),
         _ => &[],
     };
@@ -212,7 +212,7 @@ fn missing(tool: Tool, install: &str) -> Error {
     }
 }
 
-fn sudo_asks_nothing() -> bool {
+fn sudo_does_not_prompt() -> bool {
     capture(Command::new("sudo").args(["-n", "true"])).is_ok()
 }
 

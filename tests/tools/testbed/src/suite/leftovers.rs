@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn more_of_anything_is_told() {
+    fn more_of_anything_is_reported() {
         let before = inventory("qp 1", &json!({"overrun": 1}));
         assert!(before.differences(&before).is_empty());
         let after = inventory("qp 2", &json!({"overrun": 2, "foreign page": 1}));

@@ -251,7 +251,7 @@ impl Suite {
         if let Some(harvest) = &self.harvest
             && let Err(error) = harvest.bring(guest)
         {
-            host::say(format_args!("could not bring files home: {error}"));
+            host::say(format_args!("could not copy files back: {error}"));
         }
     }
 
@@ -269,12 +269,12 @@ impl Suite {
 
     fn is_wanted(&self, test: &str) -> bool {
         let own = test.rsplit("::").next().unwrap_or(test);
-        let asked = self.filters.is_empty()
+        let selected = self.filters.is_empty()
             || self
                 .filters
                 .iter()
                 .any(|filter| test.contains(filter.as_str()));
-        asked && !self.left_out.iter().any(|prefix| own.starts_with(prefix))
+        selected && !self.left_out.iter().any(|prefix| own.starts_with(prefix))
     }
 
     fn command(&self, binary: &str) -> Command {

@@ -54,7 +54,7 @@ impl Summary {
     pub fn print(&self) {
         for (title, failures) in [
             ("failures", &self.failures),
-            ("unsteady, passed at another try", &self.unsteady),
+            ("flaky, passed when retried", &self.unsteady),
         ] {
             if !failures.is_empty() {
                 println!("\n{title}:");

@@ -327,7 +327,7 @@ mod tests {
     use crate::surface::document::of_source;
 
     #[test]
-    fn a_face_that_breaks_every_rule_is_told_of_each() {
+    fn a_public_face_that_breaks_every_rule_has_each_reported() {
         let source = "
             mod hidden { pub struct Nameless; }
             mod all { pub struct One; }

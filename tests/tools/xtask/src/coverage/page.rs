@@ -133,7 +133,7 @@ impl Sources<'_> {
 
     fn kernels(&self, page: &mut String) {
         page.push_str("## Kernel by kernel\n\nHow many of them a kernel did in a test.\n\n");
-        page.push_str("| device | kernel | objects | methods | attributes | commands | of the connection manager | asked for, and not there |\n");
+        page.push_str("| device | kernel | objects | methods | attributes | commands | of the connection manager | requested, but missing |\n");
         page.push_str("|---|---|---|---|---|---|---|---|\n");
         let counts = self.kinds().map(|(_, names)| self.count(&names));
         for (index, seen) in self.seen.iter().enumerate() {

@@ -12,18 +12,18 @@ use testbed::{cargo, host};
 
 /// The environment variable that makes tests report it, and the prefix of these lines: as in
 /// `tests/tools/coverage`.
-pub(crate) const ASKED: (&str, &str) = ("UVERBS_TEST_SEEN", "1");
+pub(crate) const REPORT: (&str, &str) = ("UVERBS_TEST_SEEN", "1");
 pub(crate) const MARK: &str = "seen: ";
 
 /// What tests requested on one kind of device and one kernel.
 #[derive(Debug, Default)]
-pub(crate) struct Asked {
+pub(crate) struct Requests {
     release: Option<String>,
     /// From encoding, answer and command to the command's attributes.
     commands: BTreeMap<String, BTreeSet<String>>,
 }
 
-impl Asked {
+impl Requests {
     /// Takes a report from a line of a test's output; `false` if it contains none.
     pub(crate) fn hear(&mut self, line: &str) -> bool {
         let Some((_, said)) = line.split_once(MARK) else {
@@ -50,7 +50,7 @@ impl Asked {
     pub(crate) fn write(mut self, device: &str, kernel: &str, add: bool) -> anyhow::Result<()> {
         let path = cargo::workspace().join(SEEN).join(file(device, kernel));
         if self.commands.is_empty() {
-            bail!("no test said what it asked of {device} {kernel}");
+            bail!("no test reported what it requested of {device} {kernel}");
         }
         if add && path.exists() {
             let release = self.release.take();
@@ -90,42 +90,42 @@ impl Asked {
 
 /// What tests requested on one kind of device, kernel by kernel.
 #[derive(Debug, Default)]
-pub(crate) struct Askings(BTreeMap<String, Asked>);
+pub(crate) struct RequestsByKernel(BTreeMap<String, Requests>);
 
-impl Askings {
+impl RequestsByKernel {
     /// Takes what was reported on a kernel.
     pub(crate) fn hear(&mut self, kernel: &str, lines: &BTreeSet<String>) {
         if lines.is_empty() {
             return;
         }
-        let asked = self.0.entry(kernel.to_owned()).or_default();
+        let requests = self.0.entry(kernel.to_owned()).or_default();
         for line in lines {
-            asked.hear(line);
+            requests.hear(line);
         }
     }
 
     /// Writes all of it; see [`Asked::write`].
     pub(crate) fn write(self, device: &str, add: bool) -> anyhow::Result<()> {
-        let mut askings = self.0.into_iter();
-        askings.try_for_each(|(kernel, asked)| asked.write(device, &kernel, add))
+        let mut by_kernel = self.0.into_iter();
+        by_kernel.try_for_each(|(kernel, requests)| requests.write(device, &kernel, add))
     }
 }
 
 /// Runs cargo with tests that need no machine; their reports are removed from the output.
-pub(crate) fn cargo_asked(args: &[&str]) -> anyhow::Result<Asked> {
+pub(crate) fn cargo_requests(args: &[&str]) -> anyhow::Result<Requests> {
     host::say(format_args!("runs cargo {}", args.join(" ")));
     let mut command = cargo::command();
     command
         .args(args)
-        .env(ASKED.0, ASKED.1)
+        .env(REPORT.0, REPORT.1)
         .stdout(Stdio::piped());
     let mut child = command.spawn().context("cargo does not start")?;
-    let mut asked = Asked::default();
+    let mut requests = Requests::default();
     let output = child.stdout.take().context("cargo has no output")?;
     for line in BufReader::new(output).split(b'\n') {
         let line = line?;
         let line = String::from_utf8_lossy(&line);
-        if !asked.hear(&line) {
+        if !requests.hear(&line) {
             println!("{line}");
         }
     }
@@ -133,7 +133,7 @@ pub(crate) fn cargo_asked(args: &[&str]) -> anyhow::Result<Asked> {
     if !status.success() {
         bail!("the tests failed ({status}); nothing is written");
     }
-    Ok(asked)
+    Ok(requests)
 }
 
 #[cfg(test)]
@@ -142,18 +142,18 @@ mod tests {
 
     #[test]
     fn what_was_said_is_put_together() {
-        let mut asked = Asked::default();
+        let mut requests = Requests::default();
         for line in [
             "test a ... seen: # Linux 6.1",
             "seen: ioctl ok O M B",
             "seen: write error C",
             "seen: ioctl ok O M A B",
         ] {
-            assert!(asked.hear(line), "{line}");
+            assert!(requests.hear(line), "{line}");
         }
-        assert!(!asked.hear("test b ... ok"));
+        assert!(!requests.hear("test b ... ok"));
         assert_eq!(
-            asked.text(),
+            requests.text(),
             "# Linux 6.1\nioctl ok O M A B\nwrite error C\n"
         );
     }

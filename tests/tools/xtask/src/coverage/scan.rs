@@ -14,7 +14,7 @@ const CRATES: [&str; 3] = [
 ];
 
 /// The part of them that only names requests of others.
-const NOT_ASKING: &str = "providers/core/src/sys/recorder";
+const NOT_REQUESTING: &str = "providers/core/src/sys/recorder";
 
 /// From a name to the places that use it.
 pub(super) struct Uses {
@@ -41,7 +41,7 @@ impl Uses {
             sources(&root.join(folder), &mut files)?;
             for path in files {
                 let file = path.strip_prefix(root)?.to_string_lossy().into_owned();
-                if file.starts_with(NOT_ASKING) {
+                if file.starts_with(NOT_REQUESTING) {
                     continue;
                 }
                 let text = fs::read_to_string(&path).with_context(|| format!("reading {file}"))?;

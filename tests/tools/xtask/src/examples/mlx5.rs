@@ -147,11 +147,11 @@ pub(crate) fn run(kernels: &[&str], filters: &[String]) -> anyhow::Result<()> {
             for device in DEVICES {
                 let line = line.replace("DEVICE", device);
                 // Some take measurements, and a host is busy at times.
-                let told = one(&guest, &line, texts).or_else(|error| {
+                let outcome = one(&guest, &line, texts).or_else(|error| {
                     println!("example {line} ... once more: {error:#}");
                     one(&guest, &line, texts)
                 });
-                match told {
+                match outcome {
                     Ok(figures) => println!("example {line} ... ok{figures}"),
                     Err(error) => {
                         println!("example {line} ... FAILED\n{error:#}");
@@ -183,7 +183,7 @@ pub(crate) fn run(kernels: &[&str], filters: &[String]) -> anyhow::Result<()> {
 /// disturbances; returns the names of those that failed.
 fn selftest(guest: &Guest) -> Vec<String> {
     let mut failed = Vec::new();
-    let mut tell = |what: String, result: anyhow::Result<String>| match result {
+    let mut report = |what: String, result: anyhow::Result<String>| match result {
         Ok(figures) => println!("{what} ... ok{figures}"),
         Err(error) => {
             println!("{what} ... FAILED\n{error:#}");
@@ -192,12 +192,12 @@ fn selftest(guest: &Guest) -> Vec<String> {
     };
     for device in DEVICES {
         let run = check(guest, device).map(|run| run.counts());
-        tell(format!("uverbs selftest of {device}"), run);
+        report(format!("uverbs selftest of {device}"), run);
     }
     let since = Instant::now();
     let company = company::run(guest).map(|_| format!(" ({:.0} s)", since.elapsed().as_secs_f64()));
     let what = "uverbs selftest with a second host and trouble";
-    tell(what.to_owned(), company);
+    report(what.to_owned(), company);
     failed
 }
 

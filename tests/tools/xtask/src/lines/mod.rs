@@ -56,7 +56,7 @@ pub(crate) fn run(options: &Options) -> anyhow::Result<ExitCode> {
     ensure(&[Tool::RustTarget(MUSL), Tool::LlvmTools])?;
     let levels = match options.level.as_slice() {
         [] => &Level::ALL[..],
-        asked => asked,
+        chosen => chosen,
     };
     let mut failed = Vec::new();
     for &level in levels.iter().filter(|_| !options.again) {

@@ -112,7 +112,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lines_that_were_not_run_are_told_in_runs() {
+    fn lines_that_were_not_run_are_reported_in_runs() {
         let counts = BTreeMap::from([(1, 0), (2, 0), (5, 0), (6, 3), (7, 0), (9, 1)]);
         assert_eq!(unreached(&counts), ["1-5", "7"]);
         let share = Share::of(&counts);

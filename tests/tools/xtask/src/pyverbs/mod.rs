@@ -107,7 +107,7 @@ fn devices(options: &Options) -> Vec<Device> {
 }
 
 /// The names of the suite's modules, or of the requested ones.
-fn modules(tests: &Path, asked: &[String]) -> anyhow::Result<Vec<String>> {
+fn modules(tests: &Path, chosen: &[String]) -> anyhow::Result<Vec<String>> {
     let entries = fs::read_dir(tests).with_context(|| tests.display().to_string())?;
     let mut all: Vec<_> = entries
         .filter_map(|entry| {
@@ -118,11 +118,11 @@ fn modules(tests: &Path, asked: &[String]) -> anyhow::Result<Vec<String>> {
         })
         .collect();
     all.sort();
-    if let Some(unknown) = asked.iter().find(|name| !all.contains(name)) {
+    if let Some(unknown) = chosen.iter().find(|name| !all.contains(name)) {
         bail!("the test-suite has no module {unknown}");
     }
-    if !asked.is_empty() {
-        all.retain(|name| asked.contains(name));
+    if !chosen.is_empty() {
+        all.retain(|name| chosen.contains(name));
     }
     Ok(all)
 }

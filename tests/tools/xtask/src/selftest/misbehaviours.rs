@@ -318,15 +318,15 @@ pub(super) const ROWS: &[Row] = &[
 
 /// Checks that no misbehaviour of this device causes to fail, and why.
 pub(super) const BEYOND: &[(&str, &str)] = &[
-    ("identity/kernel", TELLS),
-    ("identity/machine", TELLS),
-    ("identity/driver", TELLS),
-    ("identity/firmware", TELLS),
-    ("identity/board", TELLS),
-    ("identity/pci", TELLS),
+    ("identity/kernel", INFORMATIVE),
+    ("identity/machine", INFORMATIVE),
+    ("identity/driver", INFORMATIVE),
+    ("identity/firmware", INFORMATIVE),
+    ("identity/board", INFORMATIVE),
+    ("identity/pci", INFORMATIVE),
     (
         "identity/limits",
-        "asked for when the driver is bound; a unit test has limits of 0",
+        "queried when the driver is bound; a unit test has limits of 0",
     ),
     ("open/firmware commands", "skipped where they are refused"),
     ("rings/RC atomic write", NOT_HERE),
@@ -343,6 +343,6 @@ pub(super) const BEYOND: &[(&str, &str)] = &[
     ("firmware/capabilities 0x20", "skipped where it is refused"),
 ];
 
-const TELLS: &str = "tells what is there; nothing is right or wrong";
+const INFORMATIVE: &str = "reports what is there; nothing is right or wrong";
 const MEASURES: &str = "measures; it may be slow, and is never wrong";
 const NOT_HERE: &str = "a ConnectX does not have it; rxe has";

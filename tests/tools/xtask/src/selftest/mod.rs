@@ -58,7 +58,7 @@ pub(crate) fn run(options: &Options) -> anyhow::Result<ExitCode> {
         guest.power_off()?;
         return Ok(ExitCode::SUCCESS);
     }
-    let runs = ["mlx5_0", "mlx5_1"].map(|device| told(&guest, device));
+    let runs = ["mlx5_0", "mlx5_1"].map(|device| run_in(&guest, device));
     let [ib, roce] = runs;
     let runs = [ib?, roce?];
     let caught = faults::run(&guest, &runs)?;
@@ -67,7 +67,7 @@ pub(crate) fn run(options: &Options) -> anyhow::Result<ExitCode> {
     let guest = Machine::new(Kernel::named(&options.kernel)?)
         .with_binary(&tool, "uverbs")
         .boot()?;
-    let rxe = told(&guest, "rxe0")?;
+    let rxe = run_in(&guest, "rxe0")?;
     guest.power_off()?;
     let [ib, roce] = &runs;
     if let Some(folder) = &options.json {
@@ -101,7 +101,7 @@ fn connectx(options: &Options, tool: &Path) -> anyhow::Result<Guest> {
         .boot()?)
 }
 
-fn told(guest: &Guest, device: &str) -> anyhow::Result<Run> {
+fn run_in(guest: &Guest, device: &str) -> anyhow::Result<Run> {
     let run = once::run(guest, device)?;
     println!("uverbs selftest on {device} ... ok{}", run.counts());
     Ok(run)

@@ -65,7 +65,7 @@ pub(super) fn play(
     match check {
         PORT => port(guest, device, function),
         DEVICE => away(guest, device, function, Away::TakenOut),
-        other => bail!("{other} asks nobody for anything"),
+        other => bail!("{other} has no request to its user"),
     }
 }
 
@@ -139,7 +139,7 @@ mod tests {
         let source = include_str!("../../../../../src/cli/src/commands/selftest/trouble.rs");
         for prompt in [PORT_DOWN, PORT_UP, RESET] {
             let words = prompt.strip_prefix("please ").unwrap_or(prompt);
-            assert!(source.contains(&format!("ask(\"{words}")), "{words}");
+            assert!(source.contains(&format!("request(\"{words}")), "{words}");
         }
     }
 }

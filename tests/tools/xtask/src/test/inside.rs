@@ -1,7 +1,7 @@
 //! Tests that run inside machines.
 
 use super::{Options, Way, kernels, old_rxe, require};
-use crate::coverage::record::{ASKED, Askings, MARK};
+use crate::coverage::record::{MARK, REPORT, RequestsByKernel};
 use crate::lines::measure::{COUNTING, FILE, VARIABLE};
 use anyhow::bail;
 use std::time::Duration;
@@ -78,7 +78,7 @@ pub(crate) fn rxe(options: &Options, unsteady: &mut Vec<String>) -> anyhow::Resu
     let packages: &[&str] = if options.is_quick() { &[ANY] } else { &OF_RXE };
     let (binaries, programs) = build_for(processor, packages, options.counts.is_some())?;
     let mut failed = Vec::new();
-    let mut askings = Askings::default();
+    let mut askings = RequestsByKernel::default();
     for (kernel, way) in combinations(options) {
         let machine = with_programs(
             Machine::new(Kernel::named(kernel)?.on(processor)),
@@ -110,7 +110,7 @@ pub(crate) fn rxe(options: &Options, unsteady: &mut Vec<String>) -> anyhow::Resu
             }
         }
     }
-    told(&failed)?;
+    report(&failed)?;
     askings.write("rxe", options.is_part())
 }
 
@@ -127,7 +127,7 @@ pub(crate) fn mlx5(options: &Options, unsteady: &mut Vec<String>) -> anyhow::Res
         programs.extend(testbed::cargo::build(&inventory)?);
     }
     let mut failed = Vec::new();
-    let mut askings = Askings::default();
+    let mut askings = RequestsByKernel::default();
     for (kernel, way, function) in mlx5_combinations(options) {
         let what = format!(
             "kernel {kernel}, path {}, two {} functions",
@@ -179,7 +179,7 @@ pub(crate) fn mlx5(options: &Options, unsteady: &mut Vec<String>) -> anyhow::Res
             failed.push(format!("{what}: {} tests", summary.failures.len()));
         }
     }
-    told(&failed)?;
+    report(&failed)?;
     askings.write("mlx5", options.is_part())
 }
 
@@ -223,7 +223,7 @@ fn with_programs(machine: Machine, programs: &[Built]) -> Machine {
 
 fn with_options(suite: Suite, options: &Options, way: Way) -> Suite {
     let suite = if options.seen {
-        suite.env(ASKED.0, ASKED.1).keep(MARK)
+        suite.env(REPORT.0, REPORT.1).keep(MARK)
     } else {
         suite
     };
@@ -247,7 +247,7 @@ fn names<'f>(failures: &'f [Failure], what: &'f str) -> impl Iterator<Item = Str
         .map(move |failure| format!("{} ({what})", failure.test))
 }
 
-fn told(failed: &[String]) -> anyhow::Result<()> {
+fn report(failed: &[String]) -> anyhow::Result<()> {
     if failed.is_empty() {
         Ok(())
     } else {
@@ -263,7 +263,7 @@ fn combinations(options: &Options) -> Vec<(&str, Way)> {
     let ways = match options.path.as_slice() {
         [] if options.all => &Way::ALL[..],
         [] => &[Way::Auto],
-        asked => asked,
+        chosen => chosen,
     };
     kernels(options)
         .into_iter()
@@ -281,7 +281,7 @@ fn mlx5_combinations(options: &Options) -> Vec<(&str, Way, Function)> {
     let functions = match options.function.as_slice() {
         [] if options.all => &[Function::Ib, Function::Roce][..],
         [] => &[Function::Ib],
-        asked => asked,
+        chosen => chosen,
     };
     let named = if nothing {
         kernels(options)

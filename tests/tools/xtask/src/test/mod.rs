@@ -57,7 +57,7 @@ const LEFT_OUT: [(Level, &str); 5] = [
     ),
     (
         Level::Interop,
-        "other kernels; UC, UD and shared receive queues; what libibverbs asks of the kernel, call by call",
+        "other kernels; UC, UD and shared receive queues; what libibverbs requests of the kernel, call by call",
     ),
     (
         Level::Connectx,
@@ -238,8 +238,8 @@ fn one_level(level: Level, options: &Options, unsteady: &mut Vec<String>) -> any
         Level::Unit => {
             if options.seen {
                 let args = ["test", "--package", COMMANDS, "--lib"];
-                let asked = record::cargo_asked(&with_filters(&args, &filters))?;
-                return asked.write("unit", "", options.is_part());
+                let requests = record::cargo_requests(&with_filters(&args, &filters))?;
+                return requests.write("unit", "", options.is_part());
             }
             let args = [
                 "test",
@@ -275,8 +275,8 @@ fn one_level(level: Level, options: &Options, unsteady: &mut Vec<String>) -> any
             let exclude = excluding(inside::PACKAGES.into_iter().chain(machines));
             if options.seen {
                 let args = ["test", "--package", SAYING, "--test", "*"];
-                let asked = record::cargo_asked(&with_filters(&args, &filters))?;
-                return asked.write("fake", "", options.is_part());
+                let requests = record::cargo_requests(&with_filters(&args, &filters))?;
+                return requests.write("fake", "", options.is_part());
             }
             cargo(
                 &with_filters(&[&args[..], &exclude].concat(), &filters),
@@ -477,13 +477,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_quick_run_leaves_out_is_told_with_its_command() {
-        let told = left_out();
+    fn what_a_quick_run_leaves_out_is_listed_with_its_command() {
+        let text = left_out();
         let whole = [Level::Unit, Level::Fake];
         for level in Level::value_variants() {
             let command = format!("--level {} ", level.name());
-            assert_eq!(told.contains(&command), !whole.contains(level), "{told}");
+            assert_eq!(text.contains(&command), !whole.contains(level), "{text}");
         }
-        assert!(told.contains("--full"), "{told}");
+        assert!(text.contains("--full"), "{text}");
     }
 }

@@ -25,7 +25,7 @@ const LACKING: [(&str, &[&str]); 8] = [
         ],
     ),
     (
-        "who violates keys is not answered, and gives up when its retries are used up",
+        "a requester that violates a key gets no answer, and gives up when its retries are used up",
         &[
             "a_key_that_does_not_exist",
             "a_queue_pair_without_the_permission",
@@ -33,7 +33,7 @@ const LACKING: [(&str, &[&str]); 8] = [
             "a_region_can_move_to_another_domain_where_the_kernel_can",
             "a_region_without_the_permission",
             "access_can_be_changed_where_the_kernel_can",
-            "an_access_violation_is_told_to_the_side_whose_memory_it_was",
+            "an_access_violation_is_reported_to_the_owner_of_the_memory",
             "f26_a_deregistered_key_opens_nothing",
             "rxe_an_invalidation_of_what_cannot_be_invalidated",
         ],
@@ -47,7 +47,7 @@ const LACKING: [(&str, &[&str]); 8] = [
             "f28_a_wire_that_loses_packets",
             "f28_a_wire_that_reorders_packets",
             "f28_a_wire_that_spoils_packets",
-            "f28_nobody_answers_and_everything_outstanding_is_flushed_in_order",
+            "f28_a_silent_peer_gets_everything_outstanding_flushed_in_order",
             "remote_memory_is_written_read_and_counted",
             "selftest",
         ],
@@ -61,14 +61,14 @@ const LACKING: [(&str, &[&str]); 8] = [
         ],
     ),
     (
-        "the kernel complains of what users do wrong",
+        "the kernel logs what users do wrong",
         &[
             "a_message_that_is_longer_than_the_receive",
             "a_receive_into_memory_that_is_not_registered",
             "calls_in_any_order",
             "f13_locked_memory",
             "f20_killed_during_traffic",
-            "f23_a_storm_that_nobody_watches",
+            "f23_a_storm_without_a_reader",
             "f23_an_overrun_loses_completions_and_no_memory",
             "f25_a_peer_that_is_destroyed_during_traffic",
             "f28_a_connection_that_is_gone_is_noticed",

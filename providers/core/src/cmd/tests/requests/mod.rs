@@ -16,7 +16,7 @@ use crate::types::{AddressVector, FlowLabel, Gid, GlobalRoute, Rate};
 
 /// Issues a command by `write(2)` that is answered with `reply`; returns its result and its struct.
 #[track_caller]
-fn asked<T, Q: FromBytes>(
+fn issue<T, Q: FromBytes>(
     key: &'static str,
     reply: &(impl IntoBytes + Immutable),
     command: impl FnOnce(&UverbsFile) -> Result<T>,

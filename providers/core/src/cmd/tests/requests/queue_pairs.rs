@@ -2,7 +2,7 @@
 
 use uverbs_uapi::ib_user_verbs::*;
 
-use super::{NOTHING, asked, dest, path, same};
+use super::{NOTHING, dest, issue, path, same};
 use crate::cmd::qp;
 use crate::sys::Uhw;
 use crate::types::{
@@ -44,7 +44,7 @@ fn queue_pairs() {
         max_recv_sge: 36,
         max_inline_data: 37,
     };
-    let (made, sent) = asked("24", &reply, |file| qp::create(file, &request, &Uhw::NONE));
+    let (made, sent) = issue("24", &reply, |file| qp::create(file, &request, &Uhw::NONE));
     assert_eq!((made.handle, made.qp_num, made.caps), (31, 32, found));
     let expected = ib_uverbs_create_qp {
         user_handle: 25,
@@ -76,7 +76,7 @@ fn queue_pairs() {
         base: reply,
         ..ib_uverbs_ex_create_qp_resp::default()
     };
-    let (made, sent) = asked("x24", &reply, |file| qp::create(file, &request, &Uhw::NONE));
+    let (made, sent) = issue("x24", &reply, |file| qp::create(file, &request, &Uhw::NONE));
     assert_eq!((made.handle, made.qp_num, made.caps), (31, 32, found));
     let expected = ib_uverbs_ex_create_qp {
         user_handle: 25,
@@ -108,7 +108,7 @@ fn queue_pairs() {
         qpn: 32,
         ..ib_uverbs_create_qp_resp::default()
     };
-    let (opened, sent) = asked("40", &reply, |file| qp::open(file, &open, &Uhw::NONE));
+    let (opened, sent) = issue("40", &reply, |file| qp::open(file, &open, &Uhw::NONE));
     assert_eq!((opened.handle, opened.qp_num), (31, 32));
     let expected = ib_uverbs_open_qp {
         user_handle: 23,
@@ -152,7 +152,7 @@ fn a_modify_has_all_attributes() {
         .retry_count(RetryCount::from_raw(5))
         .rnr_retry(RnrRetry::from_raw(6))
         .rate_limit_kbps(49);
-    let ((), sent) = asked("x26", &NOTHING, |file| {
+    let ((), sent) = issue("x26", &NOTHING, |file| {
         qp::modify(file, 50, &attr, &Uhw::NONE)
     });
     let expected = ib_uverbs_ex_modify_qp {
@@ -225,7 +225,7 @@ fn a_query_reads_all_attributes() {
         reserved: [0; 5],
     };
     let mask = QpAttrMask::STATE | QpAttrMask::AV;
-    let (found, sent) = asked("25", &reply, |file| qp::query(file, 50, mask));
+    let (found, sent) = issue("25", &reply, |file| qp::query(file, 50, mask));
     let expected = ib_uverbs_query_qp {
         response: 0,
         qp_handle: 50,

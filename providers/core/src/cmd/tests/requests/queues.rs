@@ -4,7 +4,7 @@ use uverbs_uapi::ib_user_verbs::*;
 use zerocopy::IntoBytes as _;
 
 use super::super::{Bench, Script};
-use super::{NOTHING, asked, same};
+use super::{NOTHING, issue, same};
 use crate::cmd::{cq, ind_table, srq, wq};
 use crate::file::CommandPath;
 use crate::sys::Uhw;
@@ -22,7 +22,7 @@ fn completion_queues() {
         cq_handle: 31,
         cqe: 32,
     };
-    let (made, sent) = asked("18", &reply, |file| cq::create(file, &request, &Uhw::NONE));
+    let (made, sent) = issue("18", &reply, |file| cq::create(file, &request, &Uhw::NONE));
     assert_eq!((made.handle, made.entries), (31, 32));
     let expected = ib_uverbs_create_cq {
         user_handle: 23,
@@ -39,7 +39,7 @@ fn completion_queues() {
         base: reply,
         ..ib_uverbs_ex_create_cq_resp::default()
     };
-    let (made, sent) = asked("x18", &reply, |file| cq::create(file, &request, &Uhw::NONE));
+    let (made, sent) = issue("x18", &reply, |file| cq::create(file, &request, &Uhw::NONE));
     assert_eq!((made.handle, made.entries), (31, 32));
     let expected = ib_uverbs_ex_create_cq {
         user_handle: 23,
@@ -55,7 +55,7 @@ fn completion_queues() {
         cqe: 77,
         reserved: 0,
     };
-    let (entries, sent) = asked("19", &reply, |file| cq::resize(file, 5, 64, &Uhw::NONE));
+    let (entries, sent) = issue("19", &reply, |file| cq::resize(file, 5, 64, &Uhw::NONE));
     assert_eq!(entries, 77);
     let expected = ib_uverbs_resize_cq {
         response: 0,
@@ -64,7 +64,7 @@ fn completion_queues() {
     };
     same(&sent, &expected);
 
-    let ((), sent) = asked("x57", &NOTHING, |file| cq::modify(file, 5, 6, 7));
+    let ((), sent) = issue("x57", &NOTHING, |file| cq::modify(file, 5, 6, 7));
     let expected = ib_uverbs_ex_modify_cq {
         cq_handle: 5,
         attr_mask: 1,
@@ -95,7 +95,7 @@ fn shared_receive_queues() {
         srqn: 34,
     };
     let basic = request(srq::Kind::Basic);
-    let (made, sent) = asked("32", &reply, |file| srq::create(file, &basic, &Uhw::NONE));
+    let (made, sent) = issue("32", &reply, |file| srq::create(file, &basic, &Uhw::NONE));
     assert_eq!((made.handle, made.max_wr, made.max_sge), (31, 32, 33));
     assert_eq!(made.srq_num, None);
     let expected = ib_uverbs_create_srq {
@@ -117,7 +117,7 @@ fn shared_receive_queues() {
         ..ib_uverbs_create_xsrq::default()
     };
     let xrc = request(srq::Kind::Xrc { xrcd: 26, cq: 27 });
-    let (made, sent) = asked("39", &reply, |file| srq::create(file, &xrc, &Uhw::NONE));
+    let (made, sent) = issue("39", &reply, |file| srq::create(file, &xrc, &Uhw::NONE));
     assert_eq!(made.srq_num, Some(34));
     let expected = ib_uverbs_create_xsrq {
         srq_type: 1,
@@ -130,7 +130,7 @@ fn shared_receive_queues() {
         cq: 28,
         max_num_tags: 29,
     });
-    let (_, sent) = asked("39", &reply, |file| srq::create(file, &tags, &Uhw::NONE));
+    let (_, sent) = issue("39", &reply, |file| srq::create(file, &tags, &Uhw::NONE));
     let expected = ib_uverbs_create_xsrq {
         srq_type: 2,
         cq_handle: 28,
@@ -144,7 +144,7 @@ fn shared_receive_queues() {
         (SrqModify::new().limit(42), 2, 0, 42),
         (SrqModify::new().max_wr(43).limit(44), 3, 43, 44),
     ] {
-        let ((), sent) = asked("33", &NOTHING, |file| {
+        let ((), sent) = issue("33", &NOTHING, |file| {
             srq::modify(file, 5, &change, &Uhw::NONE)
         });
         let expected = ib_uverbs_modify_srq {
@@ -161,7 +161,7 @@ fn shared_receive_queues() {
         srq_limit: 53,
         reserved: 0,
     };
-    let (found, sent) = asked("34", &reply, |file| srq::query(file, 5));
+    let (found, sent) = issue("34", &reply, |file| srq::query(file, 5));
     assert_eq!((found.max_wr, found.max_sge, found.limit), (51, 52, 53));
     let expected = ib_uverbs_query_srq {
         srq_handle: 5,
@@ -189,7 +189,7 @@ fn work_queues_and_their_tables() {
         max_sge: 33,
         wqn: 34,
     };
-    let (made, sent) = asked("x52", &reply, |file| wq::create(file, &request, &Uhw::NONE));
+    let (made, sent) = issue("x52", &reply, |file| wq::create(file, &request, &Uhw::NONE));
     assert_eq!((made.handle, made.wq_num), (31, 34));
     assert_eq!((made.max_wr, made.max_sge), (32, 33));
     let expected = ib_uverbs_ex_create_wq {
@@ -215,7 +215,7 @@ fn work_queues_and_their_tables() {
             current: Some(current),
             flags: None,
         };
-        let ((), sent) = asked("x53", &NOTHING, |file| {
+        let ((), sent) = issue("x53", &NOTHING, |file| {
             wq::modify(file, 5, &change, &Uhw::NONE)
         });
         let sent: ib_uverbs_ex_modify_wq = sent;

@@ -2,7 +2,7 @@
 
 use uverbs_uapi::ib_user_verbs::*;
 
-use super::{NOTHING, asked, dest, path, same};
+use super::{NOTHING, dest, issue, path, same};
 use crate::cmd::{ah, flow, mcast, mr, mw, xrcd};
 use crate::sys::Uhw;
 use crate::types::{AccessFlags, Gid, LocalKey, MwType, RemoteKey, ReregFlags};
@@ -22,7 +22,7 @@ fn memory() {
         lkey: 32,
         rkey: 33,
     };
-    let (made, sent) = asked("9", &reply, |file| mr::register(file, &request, &Uhw::NONE));
+    let (made, sent) = issue("9", &reply, |file| mr::register(file, &request, &Uhw::NONE));
     let keys = (LocalKey::from_raw(32), RemoteKey::from_raw(33));
     assert_eq!((made.handle, (made.lkey, made.rkey)), (31, keys));
     let expected = ib_uverbs_reg_mr {
@@ -46,7 +46,7 @@ fn memory() {
         access,
     };
     let reply = ib_uverbs_rereg_mr_resp { lkey: 32, rkey: 33 };
-    let (found, sent) = asked("11", &reply, |file| {
+    let (found, sent) = issue("11", &reply, |file| {
         mr::reregister(file, &request, &Uhw::NONE)
     });
     assert_eq!((found.lkey, found.rkey), keys);
@@ -67,7 +67,7 @@ fn memory() {
             mw_handle: 31,
             rkey: 33,
         };
-        let (made, sent) = asked("14", &reply, |file| mw::alloc(file, 21, kind, &Uhw::NONE));
+        let (made, sent) = issue("14", &reply, |file| mw::alloc(file, 21, kind, &Uhw::NONE));
         assert_eq!((made.handle, made.rkey), (31, RemoteKey::from_raw(33)));
         let expected = ib_uverbs_alloc_mw {
             pd_handle: 21,
@@ -83,7 +83,7 @@ fn addresses_groups_domains_and_rules() {
     const CREAT: u32 = 0o100;
     const EXCL: u32 = 0o200;
     let reply = ib_uverbs_create_ah_resp { ah_handle: 31 };
-    let (handle, sent) = asked("5", &reply, |file| {
+    let (handle, sent) = issue("5", &reply, |file| {
         ah::create(file, 21, &path(60), 22, &Uhw::NONE)
     });
     assert_eq!(handle, 31);
@@ -115,7 +115,7 @@ fn addresses_groups_domains_and_rules() {
     same(&sent, &expected);
 
     let group = Gid::from_bytes([0xff; 16]);
-    let ((), sent) = asked("30", &NOTHING, |file| {
+    let ((), sent) = issue("30", &NOTHING, |file| {
         mcast::attach(file, 5, &group, 0xc123)
     });
     let expected = ib_uverbs_attach_mcast {
@@ -125,7 +125,7 @@ fn addresses_groups_domains_and_rules() {
         reserved: 0,
     };
     same(&sent, &expected);
-    let ((), sent) = asked("31", &NOTHING, |file| {
+    let ((), sent) = issue("31", &NOTHING, |file| {
         mcast::detach(file, 5, &group, 0xc123)
     });
     let sent: ib_uverbs_detach_mcast = sent;
@@ -145,7 +145,7 @@ fn addresses_groups_domains_and_rules() {
             create,
             exclusive,
         };
-        let (handle, sent) = asked("37", &reply, |file| xrcd::open(file, &open, &Uhw::NONE));
+        let (handle, sent) = issue("37", &reply, |file| xrcd::open(file, &open, &Uhw::NONE));
         assert_eq!(handle, 31);
         let sent: ib_uverbs_open_xrcd = sent;
         assert_eq!((sent.fd, sent.oflags), (u32::MAX, oflags));
@@ -169,7 +169,7 @@ fn addresses_groups_domains_and_rules() {
             comp_mask: 0,
             flow_handle: 31,
         };
-        let (handle, sent) = asked("x50", &reply, |file| flow::create(file, &rule, &Uhw::NONE));
+        let (handle, sent) = issue("x50", &reply, |file| flow::create(file, &rule, &Uhw::NONE));
         assert_eq!(handle, 31);
         let sent: ib_uverbs_create_flow = sent;
         assert_eq!(sent.flow_attr.r#type, raw);

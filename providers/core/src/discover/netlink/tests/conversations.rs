@@ -86,7 +86,7 @@ fn messages_of_other_clients_are_skipped() {
 }
 
 #[test]
-fn a_list_that_changed_is_told_again() {
+fn a_list_that_changed_is_requested_again() {
     let mut torn = device(true, 1, 0, "rxe0");
     torn[6..8].copy_from_slice(&(NLM_F_MULTIPART | NLM_F_DUMP_INTR).to_ne_bytes());
     let script = Script::new([
@@ -336,7 +336,7 @@ fn a_process_is_charged_with_its_objects() {
 }
 
 #[test]
-fn f06_what_a_link_misses_is_told() {
+fn f06_what_a_link_lacks_is_reported() {
     for (errno, word) in [
         (Errno::NOENT, "modprobe crc32_generic"),
         (Errno::INVAL, "modprobe rdma_rxe"),

@@ -18,7 +18,7 @@ const PORT: &str = "\
     76300000";
 
 /// Runs a query, and compares the request with `sent`.
-fn ask<A>(sent: &str, answers: &[&str], question: impl FnOnce(&mut Client<Script>) -> A) -> A {
+fn query<A>(sent: &str, answers: &[&str], question: impl FnOnce(&mut Client<Script>) -> A) -> A {
     let script = Script::new(answers.iter().map(|answer| hex(answer)));
     let answer = question(&mut script.client());
     assert_eq!(script.sent(), [hex(sent)], "request");
@@ -29,7 +29,7 @@ fn ask<A>(sent: &str, answers: &[&str], question: impl FnOnce(&mut Client<Script
 #[test]
 fn devices() {
     let part = format!("7400000001140200 01000000 95000000 {DEVICE}");
-    let devices = ask(
+    let devices = query(
         "10000000011401030100000000000000",
         &[&part, DONE],
         Client::devices,
@@ -56,13 +56,13 @@ fn devices() {
 fn one_device() {
     let whole = format!("7400000001140000 01000000 95000000 {DEVICE}");
     let sent = "18000000011401000100000000000000 0800010000000000";
-    let device = ask(sent, &[&whole], |client| client.device(0)).unwrap();
+    let device = query(sent, &[&whole], |client| client.device(0)).unwrap();
     assert_eq!(device.name, "rxe0");
 }
 
 #[test]
 fn a_character_device() {
-    let uverbs = ask(
+    let uverbs = query(
         "240000000f1401000100000000000000 0800010000000000 0b0045007576657262730000",
         &[
             "3c0000000f1400000100000095000000 080049000e000000 0c004800c0e7000000000000 \
@@ -87,7 +87,7 @@ fn a_character_device() {
 
 #[test]
 fn a_device_that_is_not_there() {
-    let error = ask(
+    let error = query(
         "240000000f1401000100000000000000 080001004d000000 0b0045007576657262730000",
         &["38000000020000000100000095000000 eaffffff \
            240000000f1401000100000000000000 080001004d000000 0b0045007576657262730000"],
@@ -104,7 +104,7 @@ fn a_device_that_is_not_there() {
 fn ports() {
     let listed = format!("4c00000005140200 01000000 95000000 {PORT}");
     let sent = "18000000051401030100000000000000 0800010000000000";
-    let ports = ask(sent, &[&listed, DONE], |client| client.ports(0)).unwrap();
+    let ports = query(sent, &[&listed, DONE], |client| client.ports(0)).unwrap();
     let [port] = &ports[..] else {
         panic!("{ports:?}")
     };
@@ -123,14 +123,14 @@ fn ports() {
     let whole = format!("4c00000001140000 01000000 95000000 {PORT}");
     let sent = "20000000051401000100000000000000 0800010000000000 0800030001000000";
     assert_eq!(
-        ask(sent, &[&whole], |client| client.port(0, 1)).unwrap(),
+        query(sent, &[&whole], |client| client.port(0, 1)).unwrap(),
         *port
     );
 }
 
 #[test]
 fn settings() {
-    let system = ask(
+    let system = query(
         "10000000061401000100000000000000",
         &["30000000061400000100000095000000 0500420001000000 0500600000000000 0500670001000000 05005d0001000000"],
         Client::system,
@@ -143,7 +143,7 @@ fn settings() {
 
 #[test]
 fn settings_of_an_old_kernel() {
-    let system = ask(
+    let system = query(
         "10000000061401000100000000000000",
         &["18000000061400000100000095000000 0500420001000000"],
         Client::system,
@@ -160,7 +160,7 @@ fn summaries() {
         1800100007001100717000000c0012000100000000000000 1c0010000a001100636d5f69640000000c0012000000000000000000\
         18001000070011006d7200000c0012000000000000000000 1800100008001100637478000c0012000000000000000000\
         1800100008001100737271000c0012000000000000000000";
-    let all = ask(
+    let all = query(
         "10000000091401030100000000000000",
         &[part, DONE],
         Client::summaries,
@@ -185,7 +185,7 @@ fn summaries() {
 
 #[test]
 fn queue_pairs() {
-    let list = ask(
+    let list = query(
         "180000000a1401030100000000000000 0800010000000000",
         &["600000000a1402000100000095000000 0800010000000000 090002007278653000000000 3c001300 38001400\
            0800030001000000 0800150001000000 0c001d0069625f636f726500 0800180000000000 05001a0001000000 05001b0003000000",
@@ -205,7 +205,7 @@ fn queue_pairs() {
 
 #[test]
 fn completion_queues() {
-    let list = ask(
+    let list = query(
         "180000000c1401030100000000000000 0800010000000000",
         &["640000000c1402000100000095000000 0800010000000000 090002007278653000000000 40002300 3c002400\
            08002500ff030000 0c0026000200000000000000 0500270002000000 0500540000000000 08003d0000000000\
@@ -223,7 +223,7 @@ fn completion_queues() {
 #[test]
 fn a_list_of_nothing() {
     let sent = "180000000d1401030100000000000000 0800010000000000";
-    let list = ask(sent, &[DONE], |client| {
+    let list = query(sent, &[DONE], |client| {
         client.resources(0, ResourceKind::MemoryRegion)
     });
     assert_eq!(list.unwrap(), []);
@@ -233,7 +233,7 @@ fn a_list_of_nothing() {
 fn a_list_that_fails() {
     let sent = "180000000a1401030100000000000000 0800010009000000";
     let end = "14000000030002000100000095000000 eaffffff";
-    let error = ask(sent, &[end], |client| {
+    let error = query(sent, &[end], |client| {
         client.resources(9, ResourceKind::QueuePair)
     })
     .unwrap_err();
@@ -243,7 +243,7 @@ fn a_list_that_fails() {
 
 #[test]
 fn counters() {
-    let counters = ask(
+    let counters = query(
         "20000000111401000100000000000000 0800010000000000 0800030001000000",
         &["70000000111400000100000095000000 0800010000000000 090002007278653000000000 0800030001000000 44005080\
            200051800e00520073656e745f706b74730000000c0053000700000000000000\
@@ -263,14 +263,14 @@ fn links() {
     let sent =
         "2c000000031405000100000000000000 0900020072786537000000000800410072786500070033006c6f0000";
     let acknowledged = "240000000200000101000000950000000000000 02c000000031405000100000000000000";
-    ask(sent, &[acknowledged], |client| {
+    query(sent, &[acknowledged], |client| {
         client.add_link("rxe7", "rxe", "lo")
     })
     .unwrap();
 
     let sent = "34000000031405000100000000000000 090002007278653700000000080041007278650 00d0033006e6f6e657869737400000000";
     let refused = "24000000020000000100000095000000edffffff34000000031405000100000000000000";
-    let error = ask(sent, &[refused], |client| {
+    let error = query(sent, &[refused], |client| {
         client.add_link("rxe7", "rxe", "nonexist")
     })
     .unwrap_err();
@@ -281,18 +281,18 @@ fn links() {
 
     let sent = "18000000041405000100000000000000 0800010001000000";
     let acknowledged = "24000000020000010100000095000000 0000000018000000041405000100000000000000";
-    ask(sent, &[acknowledged], |client| client.delete_link(1)).unwrap();
+    query(sent, &[acknowledged], |client| client.delete_link(1)).unwrap();
 
     let sent = "18000000071405000100000000000000 0500420000000000";
     let acknowledged = "24000000020000010100000095000000 0000000018000000071405000100000000000000";
-    ask(sent, &[acknowledged], |client| {
+    query(sent, &[acknowledged], |client| {
         client.set_netns_mode(NetnsMode::Exclusive)
     })
     .unwrap();
 }
 
 #[test]
-fn names_that_do_not_fit_are_refused_before_the_kernel_is_asked() {
+fn names_that_do_not_fit_are_refused_before_any_system_call() {
     let script = Script::default();
     for name in ["x".repeat(256), "x".repeat(70_000), "a\0b".into()] {
         let error = script.client().add_link(&name, "rxe", "lo").unwrap_err();
@@ -302,7 +302,7 @@ fn names_that_do_not_fit_are_refused_before_the_kernel_is_asked() {
 }
 
 #[test]
-fn a_mode_without_a_name_is_refused_before_the_kernel_is_asked() {
+fn a_mode_without_a_name_is_refused_before_any_system_call() {
     let script = Script::default();
     for raw in 2..=u8::MAX {
         let mode = NetnsMode::from_raw(raw);

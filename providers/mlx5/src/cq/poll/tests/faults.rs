@@ -25,7 +25,7 @@ fn receives(queue: &SharedRing) -> Receives {
 }
 
 #[test]
-fn nobody_is_told_and_the_next_message_has_it() {
+fn a_repost_is_silent_and_the_next_message_uses_it() {
     for way in 0..2 {
         let mut device = Device::new(3, 64);
         let queue = queue(1);
@@ -54,7 +54,7 @@ fn nobody_is_told_and_the_next_message_has_it() {
 }
 
 #[test]
-fn other_errors_are_told_and_all_where_pages_are_always_there() {
+fn other_errors_are_reported_and_all_where_pages_are_always_there() {
     let mut device = Device::new(3, 64);
     let (mut other, queue) = (ring(3, 1, None), queue(2));
     let scatter = &[];
@@ -66,13 +66,13 @@ fn other_errors_are_told_and_all_where_pages_are_always_there() {
     device.write(opcode::RECEIVE_ERROR, number, 0, of(0x9222));
     device.write(opcode::RECEIVE_ERROR, number, 1, of(0x9305));
     device.write(opcode::RECEIVE_ERROR, always, 0, FAULT);
-    let told = [(); 3].map(|()| device.poll().map(|done| (done.wr_id, done.status)));
+    let reported = [(); 3].map(|()| device.poll().map(|done| (done.wr_id, done.status)));
     let expected = [
         (40, WcStatus::RemoteAborted),
         (41, WcStatus::Flushed),
         (50, WcStatus::RemoteAborted),
     ];
-    assert_eq!(told, expected.map(Some));
+    assert_eq!(reported, expected.map(Some));
     assert_eq!((queue.handed_over(), other.handed_over()), (2, 1));
 }
 
@@ -93,7 +93,7 @@ fn a_queue_of_its_own_has_none() {
 
 /// The shared queue continues without its queue pairs, and without pollers.
 #[test]
-fn the_queue_gets_it_back_whoever_is_gone() {
+fn the_queue_gets_it_back_whichever_side_is_gone() {
     let mut device = Device::new(3, 64);
     let queue = queue(3);
     let mut at = 0;
@@ -118,9 +118,11 @@ fn the_queue_gets_it_back_whoever_is_gone() {
     device.remove(number);
     drop(left);
     assert_eq!(queue.handed_over(), 6);
-    let mut told = Vec::new();
-    queue.tracker().take_unreported(|wr_id| told.push(wr_id));
-    assert_eq!(told, []);
+    let mut reported = Vec::new();
+    queue
+        .tracker()
+        .take_unreported(|wr_id| reported.push(wr_id));
+    assert_eq!(reported, []);
     assert_eq!(
         [(); 3].map(|()| queue.tracker().completed(next())),
         [40, 41, 42].map(Some)
@@ -159,7 +161,7 @@ fn a_queue_that_completions_name_itself_has_them() {
 }
 
 #[test]
-fn a_device_that_lies_is_told_and_nothing_is_posted() {
+fn a_device_that_lies_is_reported_and_nothing_is_posted() {
     let mut device = Device::new(4, 64);
     let queue = queue(2);
     let (number, _) = device.pair(receives(&queue));

@@ -169,7 +169,7 @@ fn messages_say_where_they_come_from() {
 }
 
 #[test]
-fn errors_have_both_their_words() {
+fn errors_have_their_syndrome_and_its_text() {
     let mut device = Device::new(3, 64);
     let (number, pair) = device.pair(Receives::None);
     pair.send.posted(3, 9, 1, WcOpcode::RdmaWrite);
@@ -298,9 +298,9 @@ fn what_is_left_in_a_completion_queue_goes_back() {
     // Taken by the poller: nothing that continues takes it a second time.
     drop(left);
     device.remove(second);
-    let mut told = Vec::new();
-    queue.take_unreported(|wr_id| told.push(wr_id));
-    assert_eq!(told, [41, 42, 43]);
+    let mut reported = Vec::new();
+    queue.take_unreported(|wr_id| reported.push(wr_id));
+    assert_eq!(reported, [41, 42, 43]);
     assert_eq!(queue.taken(), (vec![0, 1, 2, 3], vec![]));
     let again = device.pair(Receives::None).0;
     assert!(again == first || again == second, "no number rests");
@@ -338,7 +338,7 @@ fn what_is_not_posted_is_not_completed() {
 /// back to the shared queue, which show that an entry was skipped; the poller, which looks in the
 /// table each time, is slower.
 #[test]
-fn a_device_that_never_stops_holds_nobody() {
+fn a_device_that_never_stops_blocks_no_poller() {
     const LOG: u32 = 6;
     const ENTRIES: u32 = 1 << LOG;
     const MANY: u64 = if cfg!(miri) { 500 } else { 20_000 };
@@ -381,7 +381,7 @@ fn a_device_that_never_stops_holds_nobody() {
 }
 
 #[test]
-fn f24_an_impossible_entry_is_told_once() {
+fn f24_an_impossible_entry_is_reported_once() {
     let mut device = Device::new(3, 64);
     let (number, pair) = device.pair(Receives::None);
     device.write(opcode::RECEIVE, number, 0, NOTHING);
@@ -525,7 +525,7 @@ proptest! {
 const RIGHT: u64 = 6 << 24 | 2 << 18;
 
 #[test]
-fn checksums_are_told_only_of_queues_that_have_them_checked() {
+fn checksums_are_reported_only_by_queues_that_check_them() {
     for checked in [false, true] {
         for (headers, right) in [
             (RIGHT, true),

@@ -225,8 +225,8 @@ fn what_waits_behind_a_message_goes_back_to_its_shared_queue() {
     device.remove(number);
     device.remove(other);
     drop(left);
-    let mut told = Vec::new();
-    queue.take_unreported(|wr_id| told.push(wr_id));
-    assert_eq!(told, [7]);
+    let mut reported = Vec::new();
+    queue.take_unreported(|wr_id| reported.push(wr_id));
+    assert_eq!(reported, [7]);
     assert_eq!(memory, [[0xee; 64]; 4]);
 }

@@ -148,7 +148,7 @@ proptest! {
         let mut device_at = 0;
         let mut under_way: Vec<(u32, u32)> = Vec::new();
         let mut outstanding = 0;
-        let mut untold = Vec::new();
+        let mut unreported = Vec::new();
         for step in steps {
             match step {
                 Step::Put(count) => {
@@ -179,16 +179,16 @@ proptest! {
                     put = submitted;
                 }
                 Step::Ask => {
-                    let mut told = Vec::new();
-                    queue.ring.take_unreported(&mut |wr_id| told.push(wr_id));
-                    told.sort_unstable();
-                    untold.sort_unstable();
-                    prop_assert_eq!(&told, &untold);
-                    untold.clear();
+                    let mut reported = Vec::new();
+                    queue.ring.take_unreported(&mut |wr_id| reported.push(wr_id));
+                    reported.sort_unstable();
+                    unreported.sort_unstable();
+                    prop_assert_eq!(&reported, &unreported);
+                    unreported.clear();
                 }
                 Step::Complete(which) | Step::UseUp(which) => {
                     // A caller who wants the numbers takes them in time.
-                    let told = matches!(step, Step::Complete(_)) || untold.len() > max_wr as usize;
+                    let reported = matches!(step, Step::Complete(_)) || unreported.len() > max_wr as usize;
                     // The device takes the next request of the list, and reads its link.
                     if used < submitted {
                         let number = used;
@@ -210,11 +210,11 @@ proptest! {
                     if !under_way.is_empty() {
                         let (index, number) = under_way.swap_remove(which % under_way.len());
                         let index = u16::try_from(index).unwrap();
-                        if told {
+                        if reported {
                             prop_assert_eq!(queue.tracker.completed(index), Some(number.into()));
                         } else {
                             prop_assert_eq!(queue.tracker.used_up(index), Some(()));
-                            untold.push(u64::from(number));
+                            unreported.push(u64::from(number));
                         }
                         outstanding -= 1;
                     }
@@ -236,7 +236,7 @@ proptest! {
     ) {
         let mut queue = queue(max_wr, 1);
         let sge = sges(1, 1);
-        let mut told = 0;
+        let mut reported = 0;
         for (step, index) in steps {
             match step {
                 0..3 => {
@@ -248,7 +248,7 @@ proptest! {
                 5 => {
                     let _ = queue.tracker.used_up(index);
                 }
-                6 => queue.ring.take_unreported(&mut |_| told += 1),
+                6 => queue.ring.take_unreported(&mut |_| reported += 1),
                 _ => {
                     let _ = queue.tracker.completed(index);
                 }
@@ -267,7 +267,7 @@ proptest! {
 /// A caller who never takes the numbers loses no room, and no more of them are kept than the queue
 /// has requests.
 #[test]
-fn what_nobody_asks_for_is_forgotten() {
+fn unreported_numbers_that_are_not_taken_are_forgotten() {
     let mut queue = queue(3, 1);
     let sge = sges(1, 1);
     for wr_id in 0..100 {
@@ -277,13 +277,15 @@ fn what_nobody_asks_for_is_forgotten() {
         queue.ring.submit().unwrap();
         assert_eq!(queue.tracker.used_up(index), Some(()));
     }
-    let mut told = Vec::new();
-    queue.ring.take_unreported(&mut |wr_id| told.push(wr_id));
-    assert!((4..=8).contains(&told.len()), "{told:?}");
-    assert_eq!(told.last(), Some(&99));
+    let mut reported = Vec::new();
     queue
         .ring
-        .take_unreported(&mut |wr_id| panic!("{wr_id} is told twice"));
+        .take_unreported(&mut |wr_id| reported.push(wr_id));
+    assert!((4..=8).contains(&reported.len()), "{reported:?}");
+    assert_eq!(reported.last(), Some(&99));
+    queue
+        .ring
+        .take_unreported(&mut |wr_id| panic!("{wr_id} is reported twice"));
 }
 
 /// A link that was overwritten misleads the device, but not this side.

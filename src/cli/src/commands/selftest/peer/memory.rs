@@ -87,9 +87,9 @@ fn change(side: &mut Side, remote: Remote) -> Outcome<()> {
     ];
     for (operation, right) in steps {
         let pd = side.pd.clone();
-        let old = atomics::told(&pd, side.end()?, operation)?;
+        let old = atomics::reported(&pd, side.end()?, operation)?;
         if old != right {
-            let why = format_args!("told that the word was {old:#x}, not {right:#x}");
+            let why = format_args!("returned {old:#x} as the old value, not {right:#x}");
             return Err(Trouble::failed(why));
         }
     }

@@ -61,7 +61,7 @@ fn call(
     request: impl FnOnce(Mtu) -> Request,
 ) -> Outcome<(TcpStream, Side, u32)> {
     let peer = subject.peer.as_ref();
-    let peer = peer.ok_or_else(|| Trouble::unsupported("no other host is named"))?;
+    let peer = peer.ok_or_else(|| Trouble::unsupported("no other host was given"))?;
     let stream = dial::connect(&peer.host, peer.port, Deadline::after(PATIENCE));
     let mut stream = stream.map_err(said)?;
     patient(&stream)?;

@@ -67,7 +67,7 @@ impl fmt::Display for Request {
 impl Request {
     /// Parses a client's first line.
     pub(super) fn parse(line: &str) -> Outcome<Self> {
-        let confused = || Trouble::failed("the peer is no uverbs selftest of this version");
+        let confused = || Trouble::failed("the peer is not uverbs selftest of this version");
         let rest = line.strip_prefix(GREETING).ok_or_else(confused)?;
         let words: Vec<&str> = rest.split_whitespace().collect();
         match words.as_slice() {
@@ -180,7 +180,8 @@ pub(super) fn line(stream: &mut impl Read) -> Outcome<String> {
         ensure(bytes.len() < LONGEST, || "the peer says too much".into())?;
         bytes.extend(byte);
     }
-    String::from_utf8(bytes).map_err(|_| Trouble::failed("the peer speaks no text"))
+    String::from_utf8(bytes)
+        .map_err(|_| Trouble::failed("the peer sent something that is not text"))
 }
 
 #[cfg(test)]

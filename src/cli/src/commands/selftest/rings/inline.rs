@@ -39,7 +39,7 @@ pub(super) fn checks() -> Vec<Check> {
 
 /// Whether a length is short, or near the end of one of the rings' units of 16 bytes, of which 4
 /// may be a header.
-fn is_telling(len: usize) -> bool {
+fn is_boundary(len: usize) -> bool {
     len <= 64 || [0, 1, 12, 13, 15].contains(&(len % 16))
 }
 
@@ -47,8 +47,8 @@ fn is_telling(len: usize) -> bool {
 /// some of each kind.
 fn lengths(room: usize) -> Vec<usize> {
     const SPREAD: usize = 8;
-    let telling: Vec<usize> = (0..room).filter(|len| is_telling(*len)).collect();
-    let spread = (0..SPREAD).flat_map(|first| telling.iter().skip(first).step_by(SPREAD));
+    let boundaries: Vec<usize> = (0..room).filter(|len| is_boundary(*len)).collect();
+    let spread = (0..SPREAD).flat_map(|first| boundaries.iter().skip(first).step_by(SPREAD));
     std::iter::once(room).chain(spread.copied()).collect()
 }
 
@@ -65,7 +65,7 @@ struct Rig {
 
 impl Rig {
     fn new(subject: &Subject, kind: QpType) -> Outcome<Self> {
-        let mut last = Trouble::failed("nothing was asked for");
+        let mut last = Trouble::failed("no size was tried");
         for room in ROOM {
             match Self::with_room(subject, kind, room) {
                 Ok(rig) => return Ok(rig),
@@ -198,7 +198,7 @@ mod tests {
         assert_eq!(all[..3], [100, 0, 8]);
         all.sort_unstable();
         let right: Vec<usize> = (0..=100)
-            .filter(|len| is_telling(*len) || *len == 100)
+            .filter(|len| is_boundary(*len) || *len == 100)
             .collect();
         assert_eq!(all, right);
     }

@@ -130,10 +130,10 @@ impl Rig {
         self.pair.a.qp.post(work.memory((buffer, len)))?;
         self.here = Some(buffer_of(self.pair.a.success()?)?);
         if immediate {
-            let told = self.pair.b.success()?.completion;
-            let right = told.imm == Some(IMMEDIATE) && told.byte_len as usize == len;
+            let reported = self.pair.b.success()?.completion;
+            let right = reported.imm == Some(IMMEDIATE) && reported.byte_len as usize == len;
             ensure(right, || {
-                format!("immediate {:x?}, {} bytes", told.imm, told.byte_len)
+                format!("immediate {:x?}, {} bytes", reported.imm, reported.byte_len)
             })?;
         }
         let mut found = vec![0; len + 1];

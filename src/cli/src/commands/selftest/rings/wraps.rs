@@ -57,8 +57,8 @@ fn post(
     let mut batch = qp.send_batch();
     for number in first..first + BATCH {
         let bytes = number.to_be_bytes();
-        let pieces = [&bytes[..]];
-        let request = SendRequest::new(operation(number), Payload::Inline(&pieces)).wr_id(number);
+        let parts = [&bytes[..]];
+        let request = SendRequest::new(operation(number), Payload::Inline(&parts)).wr_id(number);
         let last = number + 1 == first + BATCH;
         batch.push_inline(&if last { request.signaled() } else { request })?;
     }

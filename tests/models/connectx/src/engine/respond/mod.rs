@@ -293,7 +293,7 @@ fn remote(
     };
     match device.translate(access, &mut spans) {
         Ok(()) => Ok(spans),
-        Err(KeyError::Absent) if asked_for_remote(device, message, end, length, right) => {
+        Err(KeyError::Absent) if requested_by_remote(device, message, end, length, right) => {
             Err(KeyError::Absent)
         }
         Err(reason) => {
@@ -308,7 +308,7 @@ fn remote(
 }
 
 /// Requests a page that a peer reads or writes, if the message can wait for it.
-fn asked_for_remote(
+fn requested_by_remote(
     device: &mut Device,
     message: &Message,
     end: &Endpoint,
@@ -322,7 +322,7 @@ fn asked_for_remote(
         packet: length.min(PACKET) as u32,
         write: right != Right::RemoteRead,
     };
-    end.reliable && !end.pageless && paging::ask(device, end.qpn, Side::of(message), need)
+    end.reliable && !end.pageless && paging::request(device, end.qpn, Side::of(message), need)
 }
 
 /// What becomes of a message whose memory cannot be accessed.

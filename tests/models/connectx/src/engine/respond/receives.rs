@@ -85,7 +85,7 @@ pub(super) fn receive_message(
             }
             Answer::Done(length)
         }
-        Err(Misfit::Absent) if asked_for_receive(device, message, end, &posted) => {
+        Err(Misfit::Absent) if requested_by_receive(device, message, end, &posted) => {
             if let Pool::Own(queue) = end.pool {
                 receive::put_back(device, queue, &posted);
             } else {
@@ -130,7 +130,7 @@ pub(super) fn receive_message(
 }
 
 /// Requests a page of a receive, if its queue can wait for it.
-fn asked_for_receive(
+fn requested_by_receive(
     device: &mut Device,
     message: &Message,
     end: &Endpoint,
@@ -142,7 +142,7 @@ fn asked_for_receive(
         Pool::Shared(queue) if end.reliable || end.datagram => Need::SharedReceive { queue, index },
         _ => return false,
     };
-    !end.pageless && paging::ask(device, end.qpn, Side::of(message), need)
+    !end.pageless && paging::request(device, end.qpn, Side::of(message), need)
 }
 
 pub(super) fn shared_pd(device: &Device, number: u32, otherwise: u32) -> u32 {

@@ -27,7 +27,7 @@ const MEMORY_MIB: u32 = 3072;
 
 /// The measures, and the functions whose loop iterations are summed for each.
 const MEASURES: &[(&str, &[&str])] = &[
-    ("write, 1 piece, and its doorbell", &["counted_write"]),
+    ("write, 1 SGE, and its doorbell", &["counted_write"]),
     (
         "the same and its completion",
         &["counted_write", "counted_poll"],
@@ -37,7 +37,7 @@ const MEASURES: &[(&str, &[&str])] = &[
         &["counted_inline"],
     ),
     ("write in a batch of 64", &["counted_batch"]),
-    ("receive, 1 piece, and its doorbell", &["counted_receive"]),
+    ("receive, 1 SGE, and its doorbell", &["counted_receive"]),
     ("completion of a write", &["counted_poll"]),
     ("the same, 16 at once", &["counted_poll_many"]),
     ("completion of a receive", &["counted_poll_received"]),

@@ -1,4 +1,4 @@
-//! What a program requested of the kernel, from `oracle/asked.py`: the values that the library
+//! What a program requested of the kernel, from `oracle/requested.py`: the values that the library
 //! chose itself, and the driver data.
 
 use std::collections::BTreeMap;
@@ -37,7 +37,7 @@ const STATE: usize = 0x60;
 
 /// A command that creates or modifies something.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub struct Asked {
+pub struct Request {
     /// The kernel's name for it; for modifications, with the number of the state.
     pub name: String,
     /// The distinguishing values, by attribute; numbers are removed, addresses are 1 if there is
@@ -93,7 +93,7 @@ const WRITTEN: [(u32, &str); 3] = [
     (0x8000_001a, "MODIFY_QP"),
 ];
 
-impl Asked {
+impl Request {
     fn new(line: &Line) -> Option<Self> {
         let part = |number| line.attributes.get(&number).map(|text| unhex(text));
         let mut parts = BTreeMap::new();
@@ -178,13 +178,13 @@ fn numbers_out(data: &mut [u8], numbers: &[(usize, usize)]) {
 
 /// The commands of a run, grouped by name and in order.
 #[must_use]
-pub fn asked(output: &str) -> Vec<Asked> {
+pub fn requests(output: &str) -> Vec<Request> {
     let lines = output
         .lines()
         .filter_map(|line| serde_json::from_str(line).ok());
-    let mut asked: Vec<Asked> = lines.filter_map(|line: Line| Asked::new(&line)).collect();
-    asked.sort_by(|one, other| one.name.cmp(&other.name));
-    asked
+    let mut requests: Vec<Request> = lines.filter_map(|line: Line| Request::new(&line)).collect();
+    requests.sort_by(|one, other| one.name.cmp(&other.name));
+    requests
 }
 
 #[cfg(test)]
@@ -192,10 +192,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_are_taken_out_and_kinds_told_apart() {
+    fn numbers_are_taken_out_and_kinds_distinguished() {
         let cq = r#"{"object":3,"method":0,"attributes":{"0":"09000000","1":"00100000","4096":"00100000000000000000000000000000400000000000010005"}}"#;
         let other = r#"{"object":1,"method":0,"attributes":{}}"#;
-        let said = asked(&format!("{other}\n{{}}\n{cq}"));
+        let said = requests(&format!("{other}\n{{}}\n{cq}"));
         assert_eq!(said.len(), 1);
         assert_eq!(said[0].name, "CREATE_CQ");
         assert_eq!(said[0].parts[&1], [0, 0x10]);

@@ -35,16 +35,16 @@ impl MatchHeaders {
 /// further parameters. Fields without a method here are accessible by [`set`](Self::set).
 ///
 /// ```
-/// use uverbs_mlx5::steering::{MatchHeaders, MatchWords};
+/// use uverbs_mlx5::steering::{MatchHeaders, MatchParameters};
 ///
-/// let mask = MatchWords::new().destination_mac(MatchHeaders::Outer, [0xff; 6]);
+/// let mask = MatchParameters::new().destination_mac(MatchHeaders::Outer, [0xff; 6]);
 /// assert_eq!(mask.as_bytes()[8..14], [0xff; 6]);
 /// ```
 #[doc(alias = "mlx5dv_flow_match_parameters")]
 #[derive(Clone, Eq, Hash, PartialEq)]
-pub struct MatchWords([u8; LEN]);
+pub struct MatchParameters([u8; LEN]);
 
-impl MatchWords {
+impl MatchParameters {
     /// All zero: a mask that every packet matches.
     pub const fn new() -> Self {
         Self([0; LEN])
@@ -210,16 +210,16 @@ impl MatchWords {
     }
 }
 
-impl Default for MatchWords {
+impl Default for MatchParameters {
     fn default() -> Self {
         Self::new()
     }
 }
 
-impl fmt::Debug for MatchWords {
+impl fmt::Debug for MatchParameters {
     /// Its words that are not zero.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("MatchWords")?;
+        f.write_str("MatchParameters")?;
         for (at, word) in self.0.chunks(4).enumerate() {
             if word.iter().any(|byte| *byte != 0) {
                 write!(f, " {:#x}:", at * 4)?;

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Runs a program and says what it asked of the RDMA drivers, as JSON lines among its own. asked.py PROGRAM ARGUMENT…"""
+"""Runs a program and says what it asked of the RDMA drivers, as JSON lines among its own. requested.py PROGRAM ARGUMENT…"""
 
 import ctypes
 import json

@@ -24,7 +24,7 @@ pub(crate) struct Sends {
 impl Sends {
     /// Reports the requests in `ring` from one block up to another (both free-running counters).
     #[cold]
-    pub(crate) fn tell(&self, ring: &BlockRing, from: u32, to: u32) {
+    pub(crate) fn report(&self, ring: &BlockRing, from: u32, to: u32) {
         let mut block = from;
         // Each request takes at least one block, so the loop ends.
         while block != to {
@@ -33,7 +33,7 @@ impl Sends {
             let bytes = units_of(ring, first, units);
             let index = block & (ring.mask() / BLOCK_UNITS);
             self.watched
-                .tell(index, bytes, |bytes| send::fields(bytes, self.route));
+                .report(index, bytes, |bytes| send::fields(bytes, self.route));
             let blocks = units.div_ceil(BLOCK_UNITS);
             block = block.wrapping_add(blocks.min(to.wrapping_sub(block)));
         }
@@ -51,7 +51,7 @@ pub(crate) fn receives(
 ) {
     for index in indexes {
         let bytes = units_of(ring, index << shift, 1 << shift);
-        watched.tell(index, bytes, |bytes| receive::fields(bytes, listed));
+        watched.report(index, bytes, |bytes| receive::fields(bytes, listed));
     }
 }
 
@@ -65,7 +65,7 @@ fn units_of(ring: &UnitRing, first: u32, units: u32) -> Vec<u8> {
 pub(crate) struct Completions {
     watched: Watched,
     /// Entries reported (free-running counter).
-    told: AtomicU64,
+    reported: AtomicU64,
 }
 
 impl Completions {
@@ -73,17 +73,17 @@ impl Completions {
     pub(crate) fn new(watched: Watched) -> Self {
         Self {
             watched,
-            told: AtomicU64::new(0),
+            reported: AtomicU64::new(0),
         }
     }
 
     /// Reports the entries before `position`, which were taken and not given back.
     #[cold]
-    pub(crate) fn tell(&self, ring: &CqRing, position: u64) {
+    pub(crate) fn report(&self, ring: &CqRing, position: u64) {
         barrier::from_device();
-        let told = self.told.fetch_max(position, Ordering::Relaxed);
-        for position in told..position {
-            self.tell_one(ring, ring.place(position), &[]);
+        let reported = self.reported.fetch_max(position, Ordering::Relaxed);
+        for position in reported..position {
+            self.report_one(ring, ring.place(position), &[]);
         }
     }
 
@@ -91,16 +91,16 @@ impl Completions {
     /// completions are reported again when they are taken, as the entries into which it was
     /// expanded.
     #[cold]
-    pub(crate) fn tell_title(&self, ring: &CqRing, place: Place) {
+    pub(crate) fn report_title(&self, ring: &CqRing, place: Place) {
         let [_, count] = ring.units.get(ring.first(place.position).wrapping_add(2));
         let count = u64::from_be(count) & u64::from(u32::MAX);
         let minis: Vec<_> = (0..count.min(MOST_MINIS))
             .map(|at| mini(ring, place.position, at))
             .collect();
-        self.tell_one(ring, place, &minis);
+        self.report_one(ring, place, &minis);
     }
 
-    fn tell_one(&self, ring: &CqRing, place: Place, minis: &[[u8; MINI]]) {
+    fn report_one(&self, ring: &CqRing, place: Place, minis: &[[u8; MINI]]) {
         let entry = entry(ring, place);
         let [.., last] = entry;
         let has_data = u32::from(last >> 2 & 3) == format::DATA_64
@@ -114,7 +114,7 @@ impl Completions {
             .map_or_else(Vec::new, |(bytes, _)| bytes.to_vec());
         let bytes = [&message, entry.as_slice(), minis.as_flattened()].concat();
         let index = u32::try_from(place.position & u64::from(ring.entries() - 1)).unwrap_or(0);
-        self.watched.tell(index, bytes, |_| -> Fields {
+        self.watched.report(index, bytes, |_| -> Fields {
             completion::fields(&message, &entry, minis)
         });
     }
