@@ -80,6 +80,13 @@ impl Crates {
         self.packages.values().filter(|package| package.shipped)
     }
 
+    /// The published crates, and the one that is delivered as a library for C programs.
+    pub fn delivered(&self) -> impl Iterator<Item = &Package> {
+        self.packages
+            .values()
+            .filter(|package| package.shipped || package.name == "uverbs-compat")
+    }
+
     /// The direct dependencies that a crate is built with.
     pub fn direct<'a>(&'a self, of: &'a Package) -> impl Iterator<Item = &'a Package> {
         of.needs.iter().filter_map(|id| self.packages.get(id))

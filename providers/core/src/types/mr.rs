@@ -58,6 +58,7 @@ macro_rules! key {
         $(#[$meta])*
         ///
         /// Treated as a secret: `Debug` does not show it.
+        #[repr(transparent)]
         #[derive(Clone, Copy, Default, Eq, Hash, PartialEq)]
         pub struct $name(u32);
 

@@ -8,6 +8,7 @@ mod bench;
 mod by_package;
 mod cargo;
 mod ci;
+mod compat;
 mod copies;
 mod coverage;
 mod cross;
@@ -53,6 +54,7 @@ enum Task {
     Asan(asan::Options),
     Bench(bench::Options),
     Ci(ci::Options),
+    Compat(compat::Options),
     Copies(copies::Options),
     Coverage(coverage::Options),
     Cross(cross::Options),
@@ -83,6 +85,7 @@ fn main() -> ExitCode {
         Task::Asan(options) => asan::run(&options),
         Task::Bench(options) => bench::run(&options),
         Task::Ci(options) => ci::run(&options),
+        Task::Compat(options) => compat::run(&options),
         Task::Copies(options) => copies::run(&options),
         Task::Coverage(options) => coverage::run(&options),
         Task::Cross(options) => cross::run(&options),

@@ -6,6 +6,7 @@ mod recording;
 mod report;
 mod table;
 
+use crate::compat;
 use anyhow::{Context as _, bail};
 use clap::Args;
 use device::Device;
@@ -15,6 +16,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 use table::{Row, Table};
+use testbed::cargo::workspace;
 use testbed::connectx::NO_REPORTS;
 use testbed::{Command, Connectx, Function, Guest, Kernel, Machine, Packages, complaints, host};
 
@@ -25,6 +27,8 @@ const TESTS: &str = "usr/share/doc/rdma-core/tests";
 const GUEST_TESTS: &str = "/opt/pyverbs/tests";
 /// Packages that the tests require.
 const PACKAGES: [&str; 4] = ["python3-pyverbs", "python3-scapy", "ethtool", "kmod"];
+/// Where this project's libraries are in the guest.
+const OURS: &str = "/opt/compat";
 const MEMORY_MIB: u32 = 2048;
 /// Number of 2 MiB pages that some tests require.
 const HUGE_PAGES: u32 = 32;
@@ -58,6 +62,9 @@ pub(crate) struct Options {
     /// tests/recordings/goldens.
     #[arg(long)]
     record: bool,
+    /// Run the suite over this project's libibverbs.so.1 instead of Debian's.
+    #[arg(long, conflicts_with = "record")]
+    ours: bool,
     /// Print the output of the modules.
     #[arg(long)]
     show: bool,
@@ -184,6 +191,13 @@ fn machine(
         .with_debian_tools()
         .with_debian_packages(&PACKAGES)
         .debian_suite(SUITE);
+    if options.ours {
+        for library in compat::build(&workspace().join("target/compat"))? {
+            let name = library.file_name().unwrap_or_default().to_string_lossy();
+            let path = format!("{OURS}/{name}");
+            machine = machine.with_file(library, &path);
+        }
+    }
     for entry in fs::read_dir(tests).with_context(|| tests.display().to_string())? {
         let entry = entry?;
         let name = entry.file_name();
@@ -215,10 +229,10 @@ fn one_module(
     module: &str,
 ) -> anyhow::Result<Row> {
     let since = Instant::now();
-    let recorder = if options.record {
-        recording::words()
-    } else {
-        String::new()
+    let recorder = match (options.record, options.ours) {
+        (true, _) => recording::words(),
+        (_, true) => format!("env LD_LIBRARY_PATH={OURS} "),
+        _ => String::new(),
     };
     let line = format!(
         "exec {recorder}python3 {GUEST_TESTS}/run_tests.py --dev {} --port 1 -v {module} 2>&1",

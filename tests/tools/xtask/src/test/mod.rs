@@ -15,9 +15,10 @@ use std::time::Instant;
 use testbed::{Function, Kernel, Processor, host};
 
 /// Packages whose tests boot machines of their own.
-const WITH_MACHINES: [(&str, Level); 5] = [
+const WITH_MACHINES: [(&str, Level); 6] = [
     ("testbed", Level::Testbed),
     ("interop", Level::Interop),
+    ("compat-tests", Level::Interop),
     ("recordings", Level::Interop),
     ("connectx", Level::Connectx),
     ("bytes-tests", Level::Connectx),
@@ -39,10 +40,13 @@ const TRIES: usize = 2;
 const QUICK_KERNEL: &str = "6.12";
 
 /// The ping-pongs with Debian's programs that they run.
-const QUICK_INTEROP: [&str; 3] = [
+const QUICK_INTEROP: [&str; 6] = [
     "--exact",
     "reliable_connections",
     "between_connectx_functions_on_infiniband",
+    "utilities_on_rxe",
+    "nothing_of_debians_libraries_is_missing",
+    "structs_are_those_of_the_header",
 ];
 
 /// What they leave out of each level.
@@ -319,7 +323,7 @@ fn own_machines(
     for (package, _) in packages {
         require(package)?;
         // The others choose their kernels themselves.
-        let kernels = if *package == "interop" {
+        let kernels = if ["interop", "compat-tests"].contains(package) {
             kernels(options)
         } else {
             vec!["all"]

@@ -1,0 +1,358 @@
+//! `ibv_wr_start` to `ibv_wr_complete`: requests composed call by call.
+//!
+//! They are collected and posted together at the end. `start` takes the lock of the collection, and
+//! `complete` or `abort` releases it.
+
+use std::cell::Cell;
+use std::ffi::{c_int, c_void};
+use std::ops::Range;
+
+use uverbs_core::types::{
+    Destination, LocalKey, Operation, Payload, Placement, Remote, RemoteKey, SendFlags,
+    SendRequest, Sge, WindowBinding,
+};
+
+use crate::abi::{Slot, ibv_ah, ibv_data_buf, ibv_mw_bind_info, ibv_qp, ibv_qp_ex, ibv_sge};
+use crate::ah::Ah;
+use crate::answer::Answer;
+use crate::errno::{Code, set};
+use crate::pointer::{Handle, In, items};
+use crate::qp::Qp;
+use crate::sends::{INLINE, post_all};
+use crate::window::Mw;
+
+/// The requests that were composed since `start`.
+#[derive(Default)]
+pub(crate) struct Batch {
+    requests: Vec<Composed>,
+    sges: Vec<Sge>,
+    bytes: Vec<u8>,
+    /// Why they will not be posted.
+    failed: Option<Code>,
+}
+
+struct Composed {
+    wr_id: u64,
+    flags: SendFlags,
+    operation: What,
+    payload: Data,
+    destination: Option<(Handle<Ah>, u32, u32)>,
+}
+
+/// An operation that refers to nothing elsewhere.
+enum What {
+    Plain(Operation<'static>),
+    Bind(WindowBinding),
+}
+
+/// Ranges of the batch's entries or bytes.
+enum Data {
+    Gather(Range<usize>),
+    Inline(Range<usize>),
+}
+
+/// Fills in the functions that headers call.
+pub(crate) fn slots(plain: ibv_qp) -> ibv_qp_ex {
+    ibv_qp_ex {
+        qp_base: plain,
+        comp_mask: 0,
+        wr_id: Cell::new(0),
+        wr_flags: Cell::new(0),
+        wr_atomic_cmp_swp: compare_swap as Slot,
+        wr_atomic_fetch_add: fetch_add as Slot,
+        wr_bind_mw: bind as Slot,
+        wr_local_inv: local_invalidate as Slot,
+        wr_rdma_read: read as Slot,
+        wr_rdma_write: write as Slot,
+        wr_rdma_write_imm: write_imm as Slot,
+        wr_send: send as Slot,
+        wr_send_imm: send_imm as Slot,
+        wr_send_inv: send_invalidate as Slot,
+        wr_send_tso: refuse as Slot,
+        wr_set_ud_addr: set_ud_addr as Slot,
+        wr_set_xrc_srqn: refuse as Slot,
+        wr_set_inline_data: set_inline_data as Slot,
+        wr_set_inline_data_list: set_inline_data_list as Slot,
+        wr_set_sge: set_sge as Slot,
+        wr_set_sge_list: set_sge_list as Slot,
+        wr_start: start as Slot,
+        wr_complete: complete as Slot,
+        wr_abort: abort as Slot,
+        wr_atomic_write: atomic_write as Slot,
+        wr_flush: flush as Slot,
+    }
+}
+
+impl Batch {
+    fn clear(&mut self) {
+        self.requests.clear();
+        self.sges.clear();
+        self.bytes.clear();
+        self.failed = None;
+    }
+
+    fn fail(&mut self, code: Code) {
+        self.failed.get_or_insert(code);
+    }
+
+    /// Changes the request that was begun last.
+    fn last(&mut self, change: impl FnOnce(&mut Composed)) {
+        match self.requests.last_mut() {
+            Some(request) => change(request),
+            None => self.fail(Code::INVALID),
+        }
+    }
+
+    /// The data of a request, as the provider takes it.
+    fn give(&self, at: usize, put: &mut dyn FnMut(&SendRequest<'_>) -> Answer<()>) -> Answer<()> {
+        let composed = self.requests.get(at).ok_or(Code::INVALID)?;
+        let operation = match &composed.operation {
+            What::Plain(operation) => *operation,
+            What::Bind(binding) => Operation::BindWindow(binding),
+        };
+        let destination = match composed.destination {
+            Some((ah, qp_num, qkey)) => Some(Destination {
+                address: &ah.get()?.address,
+                qp_num,
+                qkey,
+            }),
+            None => None,
+        };
+        let request = |payload| SendRequest {
+            wr_id: composed.wr_id,
+            flags: composed.flags,
+            operation,
+            payload,
+            destination,
+        };
+        match &composed.payload {
+            Data::Gather(range) => {
+                let gather = self.sges.get(range.clone()).unwrap_or_default();
+                put(&request(Payload::Gather(gather)))
+            }
+            Data::Inline(range) => {
+                let bytes = self.bytes.get(range.clone()).unwrap_or_default();
+                put(&request(Payload::Inline(&[bytes])))
+            }
+        }
+    }
+}
+
+/// Runs `change` on the collection, whose lock the caller has.
+fn composing(qp: Handle<Qp>, change: impl FnOnce(&Qp, &mut Batch)) {
+    if let Ok(own) = qp.get() {
+        own.batch.inside(|batch| change(own, batch));
+    }
+}
+
+fn begin(qp: Handle<Qp>, what: What) {
+    composing(qp, |own, batch| {
+        let end = batch.sges.len();
+        batch.requests.push(Composed {
+            wr_id: own.c.wr_id.get(),
+            flags: SendFlags::from_bits_retain(own.c.wr_flags.get() & !INLINE),
+            operation: what,
+            payload: Data::Gather(end..end),
+            destination: None,
+        });
+    });
+}
+
+fn plain(qp: Handle<Qp>, operation: Operation<'static>) {
+    begin(qp, What::Plain(operation));
+}
+
+fn remote(key: u32, address: u64) -> Remote {
+    Remote {
+        address,
+        key: RemoteKey::from_raw(key),
+    }
+}
+
+extern "C" fn start(qp: Handle<Qp>) {
+    if let Ok(own) = qp.get() {
+        own.batch.open();
+        own.batch.inside(Batch::clear);
+    }
+}
+
+extern "C" fn abort(qp: Handle<Qp>) {
+    if let Ok(own) = qp.get() {
+        own.batch.close();
+    }
+}
+
+extern "C" fn complete(qp: Handle<Qp>) -> c_int {
+    let Ok(own) = qp.get() else {
+        return Code::INVALID.number();
+    };
+    let done = own.batch.inside(|batch| match batch.failed {
+        Some(code) => Err(code),
+        None => post_all(own, batch.requests.len(), |at, put| batch.give(at, put)),
+    });
+    own.batch.close();
+    match done {
+        Ok(()) => 0,
+        Err(code) => {
+            set(code);
+            code.number()
+        }
+    }
+}
+
+extern "C" fn send(qp: Handle<Qp>) {
+    plain(qp, Operation::Send);
+}
+
+extern "C" fn send_imm(qp: Handle<Qp>, imm: u32) {
+    plain(qp, Operation::SendImm(u32::from_be(imm)));
+}
+
+extern "C" fn send_invalidate(qp: Handle<Qp>, key: u32) {
+    plain(qp, Operation::SendInvalidate(RemoteKey::from_raw(key)));
+}
+
+extern "C" fn write(qp: Handle<Qp>, key: u32, address: u64) {
+    plain(qp, Operation::Write(remote(key, address)));
+}
+
+extern "C" fn write_imm(qp: Handle<Qp>, key: u32, address: u64, imm: u32) {
+    plain(
+        qp,
+        Operation::WriteImm(remote(key, address), u32::from_be(imm)),
+    );
+}
+
+extern "C" fn read(qp: Handle<Qp>, key: u32, address: u64) {
+    plain(qp, Operation::Read(remote(key, address)));
+}
+
+extern "C" fn compare_swap(qp: Handle<Qp>, key: u32, address: u64, compare: u64, swap: u64) {
+    plain(
+        qp,
+        Operation::CompareSwap {
+            remote: remote(key, address),
+            compare,
+            swap,
+        },
+    );
+}
+
+extern "C" fn fetch_add(qp: Handle<Qp>, key: u32, address: u64, add: u64) {
+    plain(
+        qp,
+        Operation::FetchAdd {
+            remote: remote(key, address),
+            add,
+        },
+    );
+}
+
+extern "C" fn atomic_write(qp: Handle<Qp>, key: u32, address: u64, value: In<[u8; 8]>) {
+    match value.get() {
+        Ok(value) => plain(
+            qp,
+            Operation::AtomicWrite {
+                remote: remote(key, address),
+                value: *value,
+            },
+        ),
+        Err(code) => composing(qp, |_, batch| batch.fail(code)),
+    }
+}
+
+/// `IBV_FLUSH_MR`.
+const WHOLE_REGION: u8 = 1;
+
+extern "C" fn flush(qp: Handle<Qp>, key: u32, address: u64, length: usize, kind: u8, level: u8) {
+    let Ok(length) = u32::try_from(length) else {
+        return composing(qp, |_, batch| batch.fail(Code::INVALID));
+    };
+    plain(
+        qp,
+        Operation::Flush {
+            remote: remote(key, address),
+            length,
+            placement: Placement::from_bits_retain(kind.into()),
+            whole_region: level == WHOLE_REGION,
+        },
+    );
+}
+
+extern "C" fn local_invalidate(qp: Handle<Qp>, key: u32) {
+    plain(qp, Operation::LocalInvalidate(RemoteKey::from_raw(key)));
+}
+
+extern "C" fn bind(qp: Handle<Qp>, mw: Handle<Mw>, key: u32, info: In<ibv_mw_bind_info>) {
+    let binding = mw.get().and_then(|window| window.binding(info.get()?, key));
+    match binding {
+        Ok(binding) => begin(qp, What::Bind(binding)),
+        Err(code) => composing(qp, |_, batch| batch.fail(code)),
+    }
+}
+
+/// What is not supported fails the batch.
+extern "C" fn refuse(qp: Handle<Qp>) {
+    composing(qp, |_, batch| batch.fail(Code::UNSUPPORTED));
+}
+
+extern "C" fn set_ud_addr(qp: Handle<Qp>, ah: *mut ibv_ah, qp_num: u32, qkey: u32) {
+    composing(qp, |_, batch| {
+        batch.last(|request| request.destination = Some((Handle::of(ah), qp_num, qkey)));
+    });
+}
+
+extern "C" fn set_sge(qp: Handle<Qp>, lkey: u32, address: u64, length: u32) {
+    composing(qp, |_, batch| {
+        let begin = batch.sges.len();
+        batch.sges.push(Sge {
+            address,
+            length,
+            key: LocalKey::from_raw(lkey),
+        });
+        batch.last(|request| request.payload = Data::Gather(begin..begin + 1));
+    });
+}
+
+extern "C" fn set_sge_list(qp: Handle<Qp>, count: usize, first: *const ibv_sge) {
+    composing(qp, |_, batch| {
+        let list = match items(first, count) {
+            Ok(list) => list,
+            Err(code) => return batch.fail(code),
+        };
+        let begin = batch.sges.len();
+        batch.sges.extend(list.iter().map(|sge| Sge {
+            address: sge.addr,
+            length: sge.length,
+            key: LocalKey::from_raw(sge.lkey),
+        }));
+        let end = batch.sges.len();
+        batch.last(|request| request.payload = Data::Gather(begin..end));
+    });
+}
+
+/// Copies inline data; the program may change it after the call.
+fn set_inline(qp: Handle<Qp>, pieces: &[ibv_data_buf]) {
+    composing(qp, |_, batch| {
+        let begin = batch.bytes.len();
+        for piece in pieces {
+            match items(piece.addr.cast::<u8>().cast_const(), piece.length) {
+                Ok(bytes) => batch.bytes.extend_from_slice(bytes),
+                Err(code) => batch.fail(code),
+            }
+        }
+        let end = batch.bytes.len();
+        batch.last(|request| request.payload = Data::Inline(begin..end));
+    });
+}
+
+extern "C" fn set_inline_data(qp: Handle<Qp>, addr: *mut c_void, length: usize) {
+    set_inline(qp, &[ibv_data_buf { addr, length }]);
+}
+
+extern "C" fn set_inline_data_list(qp: Handle<Qp>, count: usize, first: *const ibv_data_buf) {
+    match items(first, count) {
+        Ok(pieces) => set_inline(qp, pieces),
+        Err(code) => composing(qp, |_, batch| batch.fail(code)),
+    }
+}

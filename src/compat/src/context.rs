@@ -1,0 +1,136 @@
+//! Opened devices.
+//!
+//! # Safety
+//!
+//! Exports names of the library that this one stands for. This is where the crate takes hold of a
+//! kernel, by creating a [`UverbsFile`]: memory is registered, and requests that name it are
+//! posted, only where a C program asks for it, and the C interface makes that program responsible
+//! for the memory.
+#![allow(unsafe_code, reason = "exports names; takes hold of a kernel")]
+
+use std::ffi::{c_int, c_void};
+use std::os::fd::{AsFd as _, AsRawFd as _, OwnedFd};
+use std::sync::Arc;
+
+use uverbs_any::AnyContext;
+use uverbs_core::contract::{self, Gids, OpenInit};
+use uverbs_core::discover::sysfs::Sysfs;
+use uverbs_core::discover::{self, DeviceInfo};
+use uverbs_core::sys::{Kernel as _, Linux};
+use uverbs_core::{CommandPath, UverbsFile, file};
+
+use crate::abi::{ibv_context, verbs_context};
+use crate::answer::{Answer, number, pointer};
+use crate::device::{Device, options};
+use crate::errno::Code;
+use crate::pointer::{Handle, Object};
+use crate::slots;
+use crate::users::Users;
+use crate::wait::Mutex;
+
+/// An opened device.
+#[repr(C)]
+pub(crate) struct Context {
+    c: verbs_context,
+    pub(crate) provider: Box<dyn AnyContext>,
+    pub(crate) file: Arc<UverbsFile>,
+    pub(crate) info: DeviceInfo,
+    pub(crate) sysfs: Sysfs,
+    pub(crate) users: Users,
+    device: Handle<Device>,
+    events: OwnedFd,
+}
+
+impl Object for Context {
+    type C = ibv_context;
+    const OFFSET: usize = std::mem::offset_of!(verbs_context, context);
+}
+
+/// `__VERBS_ABI_IS_EXTENDED`.
+const EXTENDED: *mut c_void = std::ptr::without_provenance_mut(usize::MAX);
+
+impl Context {
+    fn open(device: Handle<Device>) -> Answer<Self> {
+        let described = device.get()?;
+        let opened = discover::open_device(described.info.clone(), &options())?;
+        let known = uverbs_any::supported(&opened.info)?;
+        Linux.check_device(opened.fd.as_fd(), Some(opened.number), None)?;
+        let drivers: Vec<_> = uverbs_any::PROVIDERS.iter().map(|one| one.driver).collect();
+        let driver = known.or_else(|| {
+            // SAFETY: the kernel takes calls on the descriptor, as just checked.
+            unsafe { file::driver_of(&Linux, opened.fd.as_fd(), &drivers) }
+        });
+        let driver = driver.ok_or(Code::UNSUPPORTED)?;
+        let cmd_fd = opened.fd.as_raw_fd();
+        // SAFETY: (1) checked above; the kernel compares the driver with each ioctl's; (2) and (3)
+        // as said above: what is registered and posted is what C asks for.
+        let file =
+            unsafe { UverbsFile::new(Arc::new(Linux), opened.fd, driver.raw(), CommandPath::Auto) };
+        let file = Arc::new(file);
+        let mut provider = uverbs_any::open(driver, Arc::clone(&file), &OpenInit::default())?;
+        let events = match provider.base_mut().opened.async_fd.take() {
+            Some(events) => events,
+            None => contract::event_file(&file)?,
+        };
+        let vectors = provider.base().opened.num_comp_vectors;
+        let context = ibv_context {
+            device: device.raw(),
+            ops: slots::operations(),
+            cmd_fd,
+            async_fd: events.as_raw_fd(),
+            num_comp_vectors: c_int::try_from(vectors).unwrap_or(c_int::MAX),
+            mutex: Mutex::new(),
+            abi_compat: EXTENDED,
+        };
+        described.keep();
+        Ok(Self {
+            c: slots::extended(context),
+            provider,
+            file,
+            info: opened.info,
+            sysfs: Sysfs::at(options().sysfs_root),
+            users: Users::new(),
+            device,
+            events,
+        })
+    }
+
+    /// Its GID tables.
+    pub(crate) fn gids(&self) -> Gids<'_> {
+        Gids::new(&self.file, &self.info, &self.sysfs)
+    }
+
+    /// The file of its asynchronous events.
+    pub(crate) fn events(&self) -> c_int {
+        self.events.as_raw_fd()
+    }
+
+    fn close(&self) -> Answer<()> {
+        self.users.none()?;
+        let device = self.device;
+        self.free();
+        if let Some(device) = device.optional() {
+            device.release();
+        }
+        Ok(())
+    }
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn ibv_open_device(device: Handle<Device>) -> *mut ibv_context {
+    open(device)
+}
+
+/// Opens a device.
+pub(crate) fn open(device: Handle<Device>) -> *mut ibv_context {
+    pointer(|| {
+        let opened = Box::new(Context::open(device)?);
+        Ok(Context::to_c(Box::into_raw(opened)))
+    })
+}
+
+/// Refused (EBUSY) while something made from it exists; it stays open then.
+#[unsafe(no_mangle)]
+extern "C" fn ibv_close_device(context: Handle<Context>) -> c_int {
+    number(|| context.get()?.close())
+}

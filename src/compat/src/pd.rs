@@ -1,0 +1,217 @@
+//! Protection domains, thread domains and parent domains.
+//!
+//! # Safety
+//!
+//! Exports names of the library that this one stands for.
+#![allow(unsafe_code, reason = "exports names")]
+
+use std::ffi::c_int;
+use std::sync::Arc;
+
+use uverbs_any::AnyPd;
+use uverbs_core::Object as KernelObject;
+
+use crate::abi::{ibv_context, ibv_parent_domain_init_attr, ibv_pd, ibv_td, ibv_td_init_attr};
+use crate::answer::{Answer, number, pointer};
+use crate::context::Context;
+use crate::errno::{Code, set};
+use crate::lock::Locked;
+use crate::pointer::{Handle, In, Object};
+use crate::users::Users;
+
+/// A protection domain, or a parent domain of one.
+#[repr(C)]
+pub(crate) struct Pd {
+    c: ibv_pd,
+    kind: Kind,
+    /// What was made in it.
+    pub(crate) users: Users,
+}
+
+enum Kind {
+    /// The domain; `None` once it was freed.
+    Plain(Locked<Option<Arc<AnyPd>>>),
+    Parent {
+        of: Handle<Pd>,
+        thread: Option<Handle<Td>>,
+    },
+}
+
+impl Object for Pd {
+    type C = ibv_pd;
+}
+
+impl Pd {
+    fn give(context: *mut ibv_context, handle: u32, kind: Kind) -> *mut ibv_pd {
+        let pd = Self {
+            c: ibv_pd { context, handle },
+            kind,
+            users: Users::new(),
+        };
+        Self::to_c(Box::into_raw(Box::new(pd)))
+    }
+
+    /// The opened device it is on.
+    pub(crate) fn context<'a>(&self) -> Answer<&'a Context> {
+        Handle::of(self.c.context).get()
+    }
+
+    /// The pointer to that.
+    pub(crate) fn context_pointer(&self) -> *mut ibv_context {
+        self.c.context
+    }
+
+    /// The domain that the provider knows.
+    pub(crate) fn domain(&self) -> Answer<Arc<AnyPd>> {
+        match &self.kind {
+            Kind::Plain(domain) => domain.with(|domain| domain.clone()).ok_or(Code::INVALID),
+            Kind::Parent { of, .. } => of.get()?.domain(),
+        }
+    }
+
+    /// Whether one thread at a time uses what is made in it, as the program promised with a thread
+    /// domain.
+    pub(crate) fn is_of_one_thread(&self) -> bool {
+        matches!(
+            self.kind,
+            Kind::Parent {
+                thread: Some(_),
+                ..
+            }
+        )
+    }
+
+    fn end(&self) -> Answer<()> {
+        self.users.none()?;
+        match &self.kind {
+            Kind::Plain(domain) => {
+                let context = self.context()?;
+                domain.with(|domain| {
+                    let freed = domain.take().ok_or(Code::INVALID)?;
+                    let sole = Arc::try_unwrap(freed).map_err(|shared| {
+                        *domain = Some(shared);
+                        Code::BUSY
+                    })?;
+                    KernelObject::destroy_shared(sole.into_object())?;
+                    Ok::<_, Code>(())
+                })?;
+                context.users.remove();
+            }
+            Kind::Parent { of, thread } => {
+                of.get()?.users.remove();
+                if let Some(thread) = thread {
+                    thread.get()?.users.remove();
+                }
+            }
+        }
+        self.free();
+        Ok(())
+    }
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn ibv_alloc_pd(context: Handle<Context>) -> *mut ibv_pd {
+    pointer(|| {
+        let opened = context.get()?;
+        let domain = opened.provider.alloc_pd()?;
+        opened.users.add();
+        let handle = domain.object().handle();
+        let kind = Kind::Plain(Locked::new(Some(Arc::new(domain)), true));
+        Ok(Pd::give(context.raw(), handle, kind))
+    })
+}
+
+/// Refused (EBUSY) while something made in it exists.
+#[unsafe(no_mangle)]
+extern "C" fn ibv_dealloc_pd(pd: Handle<Pd>) -> c_int {
+    number(|| pd.get()?.end())
+}
+
+/// A thread domain: a promise.
+#[repr(C)]
+pub(crate) struct Td {
+    c: ibv_td,
+    users: Users,
+}
+
+impl Object for Td {
+    type C = ibv_td;
+}
+
+/// The slot.
+pub(crate) extern "C" fn alloc_td(
+    context: Handle<Context>,
+    attr: In<ibv_td_init_attr>,
+) -> *mut ibv_td {
+    pointer(|| {
+        let opened = context.get()?;
+        if attr.get()?.comp_mask != 0 {
+            return Err(Code::UNSUPPORTED);
+        }
+        opened.users.add();
+        let td = Td {
+            c: ibv_td {
+                context: context.raw(),
+            },
+            users: Users::new(),
+        };
+        Ok(Td::to_c(Box::into_raw(Box::new(td))))
+    })
+}
+
+/// The slot.
+pub(crate) extern "C" fn dealloc_td(td: Handle<Td>) -> c_int {
+    number(|| {
+        let td = td.get()?;
+        td.users.none()?;
+        Handle::<Context>::of(td.c.context).get()?.users.remove();
+        td.free();
+        Ok(())
+    })
+}
+
+/// `IBV_PARENT_DOMAIN_INIT_ATTR_ALLOCATORS` and `…_PD_CONTEXT`.
+const ALLOCATORS: u32 = 1;
+const PD_CONTEXT: u32 = 2;
+
+/// The slot. Queues are not allocated by the program's functions: a domain with some is refused.
+pub(crate) extern "C" fn alloc_parent_domain(
+    context: Handle<Context>,
+    attr: In<ibv_parent_domain_init_attr>,
+) -> *mut ibv_pd {
+    pointer(|| {
+        let attr = attr.get()?;
+        if attr.comp_mask & !(ALLOCATORS | PD_CONTEXT) != 0 {
+            return Err(Code::INVALID);
+        }
+        if attr.comp_mask & ALLOCATORS != 0 {
+            return Err(Code::UNSUPPORTED);
+        }
+        let of = Handle::<Pd>::of(attr.pd);
+        let parent = of.get()?;
+        if parent.c.context != context.raw() || matches!(parent.kind, Kind::Parent { .. }) {
+            return Err(Code::INVALID);
+        }
+        let thread = Handle::<Td>::of(attr.td);
+        if let Some(td) = thread.optional() {
+            td.users.add();
+        }
+        parent.users.add();
+        let thread = thread.optional().map(|_| thread);
+        Ok(Pd::give(
+            context.raw(),
+            parent.c.handle,
+            Kind::Parent { of, thread },
+        ))
+    })
+}
+
+/// Importing needs a context that was imported.
+#[unsafe(no_mangle)]
+extern "C" fn ibv_import_pd(_context: Handle<Context>, _handle: u32) -> *mut ibv_pd {
+    set(Code::UNSUPPORTED);
+    std::ptr::null_mut()
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn ibv_unimport_pd(_pd: Handle<Pd>) {}

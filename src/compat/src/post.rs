@@ -1,0 +1,124 @@
+//! Posting receive requests.
+//!
+//! # Safety
+//!
+//! The memory that requests name is the program's to keep registered and untouched until they have
+//! completed, as the C interface says.
+#![allow(unsafe_code, reason = "posts requests that name memory")]
+
+use std::ffi::c_int;
+
+use uverbs_any::{AnyQp, AnySrq};
+use uverbs_core::PostError;
+use uverbs_core::contract::{Qp as _, Srq as _};
+use uverbs_core::types::{LocalKey, RecvRequest, Sge};
+
+use crate::abi::{ibv_recv_wr, ibv_sge};
+use crate::answer::Answer;
+use crate::errno::{Code, set};
+use crate::pointer::{Handle, In, Out, items};
+use crate::qp::Qp;
+use crate::srq::Srq;
+
+// A list of C's entries is read as one of the library's: field by field, they are the same.
+const _: () = {
+    assert!(size_of::<ibv_sge>() == size_of::<Sge>());
+    assert!(align_of::<ibv_sge>() == align_of::<Sge>());
+    assert!(std::mem::offset_of!(ibv_sge, addr) == std::mem::offset_of!(Sge, address));
+    assert!(std::mem::offset_of!(ibv_sge, length) == std::mem::offset_of!(Sge, length));
+    assert!(std::mem::offset_of!(ibv_sge, lkey) == std::mem::offset_of!(Sge, key));
+    assert!(size_of::<LocalKey>() == size_of::<u32>());
+};
+
+/// The scatter/gather entries of a request.
+#[inline]
+pub(crate) fn entries<'a>(first: *const ibv_sge, count: c_int) -> Answer<&'a [Sge]> {
+    let count = usize::try_from(count).map_err(|_| Code::INVALID)?;
+    // A key is a number in host order, transparently.
+    items(first.cast::<Sge>(), count)
+}
+
+/// Puts the requests of a list until one is refused, submits them, and says which was refused.
+#[inline]
+fn post<Q>(
+    queue: &mut Q,
+    first: *mut ibv_recv_wr,
+    bad: Out<*mut ibv_recv_wr>,
+    mut put: impl FnMut(&mut Q, &RecvRequest<'_>) -> Result<(), PostError>,
+    submit: impl FnOnce(&mut Q) -> Result<(), PostError>,
+) -> c_int {
+    let mut at = first;
+    let mut refused = None;
+    while let Ok(wr) = In::<ibv_recv_wr>::of(at).get() {
+        let done = entries(wr.sg_list, wr.num_sge).and_then(|scatter| {
+            let request = RecvRequest {
+                wr_id: wr.wr_id,
+                scatter,
+            };
+            put(queue, &request).map_err(Code::from)
+        });
+        if let Err(code) = done {
+            refused = Some(code);
+            break;
+        }
+        at = wr.next;
+    }
+    if let Err(error) = submit(queue) {
+        at = first;
+        refused = Some(error.into());
+    }
+    let Some(code) = refused else { return 0 };
+    bad.put_if_any(at);
+    set(code);
+    code.number()
+}
+
+/// The slot.
+pub(crate) extern "C" fn post_recv(
+    qp: Handle<Qp>,
+    first: *mut ibv_recv_wr,
+    bad: Out<*mut ibv_recv_wr>,
+) -> c_int {
+    let Ok(own) = qp.get() else {
+        set(Code::INVALID);
+        return Code::INVALID.number();
+    };
+    own.queue.with(|queue| {
+        queue.abort_recv();
+        post(
+            queue,
+            first,
+            bad,
+            |queue, request| {
+                // SAFETY: the program's promise.
+                unsafe { queue.put_recv(request) }
+            },
+            AnyQp::submit_recv,
+        )
+    })
+}
+
+/// The slot.
+pub(crate) extern "C" fn post_srq_recv(
+    srq: Handle<Srq>,
+    first: *mut ibv_recv_wr,
+    bad: Out<*mut ibv_recv_wr>,
+) -> c_int {
+    let Ok(own) = srq.get() else {
+        set(Code::INVALID);
+        return Code::INVALID.number();
+    };
+    own.queue.with(|queue| {
+        queue.abort();
+        post(
+            queue,
+            first,
+            bad,
+            |queue, request| {
+                // SAFETY: the program's promise.
+                unsafe { queue.put(request) }
+            },
+            AnySrq::submit,
+        )
+    })
+}

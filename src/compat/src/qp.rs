@@ -1,0 +1,359 @@
+//! Queue pairs.
+//!
+//! # Safety
+//!
+//! Exports names of the library that this one stands for.
+#![allow(unsafe_code, reason = "exports names")]
+
+use std::cell::Cell;
+use std::ffi::{c_int, c_void};
+use std::ptr::null_mut;
+
+use uverbs_any::AnyQp;
+use uverbs_core::contract::{self, Qp as _, QpInit};
+use uverbs_core::types::{Ece, Gid, QpCaps, QpCreateFlags, QpType, SigMode};
+
+use crate::abi::{
+    ibv_cq, ibv_ece, ibv_gid, ibv_qp, ibv_qp_cap, ibv_qp_ex, ibv_qp_init_attr, ibv_qp_init_attr_ex,
+    ibv_srq,
+};
+use crate::answer::{Answer, number, pointer};
+use crate::builder::{self, Batch};
+use crate::context::Context;
+use crate::cq::Cq;
+use crate::env;
+use crate::errno::{Code, set};
+use crate::events::Cookie;
+use crate::lock::Locked;
+use crate::pd::Pd;
+use crate::pointer::{Handle, In, Object, Out};
+use crate::srq::Srq;
+use crate::wait::{Condition, Mutex, acknowledge, until_acknowledged};
+
+/// A queue pair, always with room for what an extended one has.
+///
+/// Its rings have one lock, held while requests are written. What `ibv_wr_start` begins is
+/// collected under a lock of its own and written by `ibv_wr_complete`, so a thread that posts
+/// receives never waits for one that composes sends.
+#[repr(C)]
+pub(crate) struct Qp {
+    pub(crate) c: ibv_qp_ex,
+    pub(crate) queue: Locked<AnyQp>,
+    pub(crate) batch: Locked<Batch>,
+    /// Whether it was created with the functions of `ibv_qp_ex`.
+    is_extended: bool,
+    all_signaled: bool,
+    cookie: Cookie,
+}
+
+impl Object for Qp {
+    type C = ibv_qp;
+}
+
+/// What a queue pair is created with.
+struct Wanted {
+    qp_context: *mut c_void,
+    send_cq: *mut ibv_cq,
+    recv_cq: *mut ibv_cq,
+    srq: *mut ibv_srq,
+    cap: ibv_qp_cap,
+    kind: u32,
+    all_signaled: bool,
+    flags: u32,
+    operations: Option<u64>,
+}
+
+impl Qp {
+    fn create(pd: Handle<Pd>, wanted: &Wanted) -> Answer<(*mut ibv_qp, QpCaps)> {
+        let domain = pd.get()?;
+        let (send, recv) = (
+            Handle::<Cq>::of(wanted.send_cq),
+            Handle::<Cq>::of(wanted.recv_cq),
+        );
+        let (send_cq, recv_cq) = (send.get()?, recv.get()?);
+        let srq = Handle::<Srq>::of(wanted.srq).optional();
+        let mut room = Box::<Self>::new_uninit();
+        let cookie = Cookie::of(Self::to_c(room.as_mut_ptr()));
+        let provider = &domain.context()?.provider;
+        let inner = domain.domain()?;
+        let make = |srq: Option<contract::Link<'_>>| {
+            send_cq.queue.with_both(&recv_cq.queue, |send, recv| {
+                let (send, recv) = (send.as_ref(), recv.as_ref());
+                let init = QpInit {
+                    kind: QpType::from_raw(wanted.kind),
+                    send_cq: contract::Cq::link(send.ok_or(Code::INVALID)?),
+                    recv_cq: contract::Cq::link(recv.ok_or(Code::INVALID)?),
+                    srq,
+                    caps: caps(&wanted.cap),
+                    signal: if wanted.all_signaled {
+                        SigMode::All
+                    } else {
+                        SigMode::Requested
+                    },
+                    flags: QpCreateFlags::from_bits_retain(wanted.flags),
+                    user_handle: cookie.number(),
+                    extra: None,
+                };
+                Ok::<_, Code>(provider.create_qp(&inner, &init)?)
+            })
+        };
+        let queue = match srq {
+            Some(srq) => srq
+                .queue
+                .with(|queue| make(Some(contract::Srq::link(queue))))?,
+            None => make(None)?,
+        };
+        domain.users.add();
+        send_cq.users.add();
+        recv_cq.users.add();
+        if let Some(srq) = srq {
+            srq.users.add();
+        }
+        let base = queue.base();
+        let granted = base.caps;
+        let plain = ibv_qp {
+            context: domain.context_pointer(),
+            qp_context: wanted.qp_context,
+            pd: pd.raw(),
+            send_cq: wanted.send_cq,
+            recv_cq: wanted.recv_cq,
+            srq: wanted.srq,
+            handle: base.object.handle(),
+            qp_num: base.number,
+            state: Cell::new(base.state.raw().into()),
+            qp_type: wanted.kind,
+            mutex: Mutex::new(),
+            cond: Condition::new(),
+            events_completed: Cell::new(0),
+        };
+        let needed = !(domain.is_of_one_thread() || env::is_single_threaded());
+        let qp = Self {
+            c: builder::slots(plain),
+            queue: Locked::new(queue, needed),
+            batch: Locked::new(Batch::default(), needed),
+            is_extended: wanted.operations.is_some(),
+            all_signaled: wanted.all_signaled,
+            cookie,
+        };
+        Ok((Self::to_c(Box::into_raw(Box::write(room, qp))), granted))
+    }
+
+    pub(crate) fn acknowledge(&self) {
+        let c = &self.c.qp_base;
+        acknowledge(&c.mutex, &c.cond, &c.events_completed, 1);
+    }
+
+    /// Records the state for the program.
+    pub(crate) fn set_state(&self, queue: &AnyQp) {
+        self.c.qp_base.state.set(queue.base().state.raw().into());
+    }
+
+    /// What it was created with, for a query.
+    pub(crate) fn created(&self, granted: &QpCaps) -> ibv_qp_init_attr {
+        let c = &self.c.qp_base;
+        ibv_qp_init_attr {
+            qp_context: c.qp_context,
+            send_cq: c.send_cq,
+            recv_cq: c.recv_cq,
+            srq: c.srq,
+            cap: caps_to_c(granted),
+            qp_type: c.qp_type,
+            sq_sig_all: self.all_signaled.into(),
+        }
+    }
+
+    fn end(&self) -> Answer<()> {
+        let counts = self
+            .queue
+            .with(|queue| queue.object_mut().try_destroy().map_err(Code::from));
+        let counts = match counts {
+            Err(code) if code.number() == libc::EIO && env::are_removed_objects_destroyed() => {
+                uverbs_core::EventCounts::default()
+            }
+            counts => counts?,
+        };
+        let c = &self.c.qp_base;
+        until_acknowledged(
+            &c.mutex,
+            &c.cond,
+            &[(&c.events_completed, counts.asynchronous)],
+        );
+        debug_assert!(self.cookie.number() != 0);
+        Handle::<Pd>::of(c.pd).get()?.users.remove();
+        for queue in [c.send_cq, c.recv_cq] {
+            Handle::<Cq>::of(queue).get()?.users.remove();
+        }
+        if let Some(srq) = Handle::<Srq>::of(c.srq).optional() {
+            srq.users.remove();
+        }
+        self.free();
+        Ok(())
+    }
+}
+
+fn caps(cap: &ibv_qp_cap) -> QpCaps {
+    QpCaps {
+        max_send_wr: cap.max_send_wr,
+        max_recv_wr: cap.max_recv_wr,
+        max_send_sge: cap.max_send_sge,
+        max_recv_sge: cap.max_recv_sge,
+        max_inline_data: cap.max_inline_data,
+    }
+}
+
+/// Sizes as C knows them.
+pub(crate) fn caps_to_c(caps: &QpCaps) -> ibv_qp_cap {
+    ibv_qp_cap {
+        max_send_wr: caps.max_send_wr,
+        max_recv_wr: caps.max_recv_wr,
+        max_send_sge: caps.max_send_sge,
+        max_recv_sge: caps.max_recv_sge,
+        max_inline_data: caps.max_inline_data,
+    }
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn ibv_create_qp(pd: Handle<Pd>, attr: Out<ibv_qp_init_attr>) -> *mut ibv_qp {
+    pointer(|| {
+        let attr = attr.get()?;
+        let wanted = Wanted {
+            qp_context: attr.qp_context,
+            send_cq: attr.send_cq,
+            recv_cq: attr.recv_cq,
+            srq: attr.srq,
+            cap: attr.cap,
+            kind: attr.qp_type,
+            all_signaled: attr.sq_sig_all != 0,
+            flags: 0,
+            operations: None,
+        };
+        let (qp, granted) = Qp::create(pd, &wanted)?;
+        attr.cap = caps_to_c(&granted);
+        Ok(qp)
+    })
+}
+
+/// Bits of `comp_mask`.
+const HAS_PD: u32 = 1;
+const HAS_FLAGS: u32 = 1 << 2;
+const HAS_OPERATIONS: u32 = 1 << 6;
+const KNOWN: u32 = (1 << 7) - 1;
+/// Operations that are composed: all but segmentation offload.
+const COMPOSED: u64 = ((1 << 13) - 1) & !(1 << 10);
+
+/// The slot. XRC, segmentation offload and receive-side scaling are refused.
+pub(crate) extern "C" fn create_qp_ex(
+    context: Handle<Context>,
+    attr: Out<ibv_qp_init_attr_ex>,
+) -> *mut ibv_qp {
+    pointer(|| {
+        context.get()?;
+        let attr = attr.get()?;
+        let mask = attr.comp_mask;
+        if mask & !KNOWN != 0 {
+            return Err(Code::INVALID);
+        }
+        if mask & !(HAS_PD | HAS_FLAGS | HAS_OPERATIONS) != 0 {
+            return Err(Code::UNSUPPORTED);
+        }
+        if mask & HAS_PD == 0 {
+            return Err(Code::INVALID);
+        }
+        let operations = (mask & HAS_OPERATIONS != 0).then_some(attr.send_ops_flags);
+        if operations.is_some_and(|operations| operations & !COMPOSED != 0) {
+            return Err(Code::UNSUPPORTED);
+        }
+        let wanted = Wanted {
+            qp_context: attr.qp_context,
+            send_cq: attr.send_cq,
+            recv_cq: attr.recv_cq,
+            srq: attr.srq,
+            cap: attr.cap,
+            kind: attr.qp_type,
+            all_signaled: attr.sq_sig_all != 0,
+            flags: if mask & HAS_FLAGS == 0 {
+                0
+            } else {
+                attr.create_flags
+            },
+            operations,
+        };
+        let (qp, granted) = Qp::create(Handle::of(attr.pd), &wanted)?;
+        attr.cap = caps_to_c(&granted);
+        Ok(qp)
+    })
+}
+
+/// NULL for a queue pair that was not created with a set of operations.
+#[unsafe(no_mangle)]
+extern "C" fn ibv_qp_to_qp_ex(qp: Handle<Qp>) -> *mut ibv_qp_ex {
+    match qp.get() {
+        Ok(own) if own.is_extended => qp.raw().cast(),
+        _ => null_mut(),
+    }
+}
+
+/// Refused by the kernel (EBUSY) while a memory window is bound on it, for example; it lives on
+/// then. Waits for the acknowledgement of its events.
+#[unsafe(no_mangle)]
+extern "C" fn ibv_destroy_qp(qp: Handle<Qp>) -> c_int {
+    number(|| qp.get()?.end())
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn ibv_attach_mcast(qp: Handle<Qp>, gid: In<ibv_gid>, lid: u16) -> c_int {
+    number(|| {
+        let group = Gid::from_bytes(gid.get()?.raw);
+        let own = qp.get()?;
+        own.queue
+            .with(|queue| contract::attach_multicast(&queue.base().object, &group, lid))?;
+        Ok(())
+    })
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn ibv_detach_mcast(qp: Handle<Qp>, gid: In<ibv_gid>, lid: u16) -> c_int {
+    number(|| {
+        let group = Gid::from_bytes(gid.get()?.raw);
+        let own = qp.get()?;
+        own.queue
+            .with(|queue| contract::detach_multicast(&queue.base().object, &group, lid))?;
+        Ok(())
+    })
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn ibv_query_ece(qp: Handle<Qp>, into: Out<ibv_ece>) -> c_int {
+    number(|| {
+        let ece = qp.get()?.queue.with(|queue| queue.ece())?;
+        into.put(ibv_ece {
+            vendor_id: ece.vendor_id,
+            options: ece.options,
+            comp_mask: ece.comp_mask,
+        })
+    })
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn ibv_set_ece(qp: Handle<Qp>, ece: In<ibv_ece>) -> c_int {
+    number(|| {
+        let ece = ece.get()?;
+        if ece.vendor_id == 0 {
+            return Err(Code::UNSUPPORTED);
+        }
+        let ece = Ece {
+            vendor_id: ece.vendor_id,
+            options: ece.options,
+            comp_mask: ece.comp_mask,
+        };
+        qp.get()?.queue.with(|queue| queue.set_ece(&ece))?;
+        Ok(())
+    })
+}
+
+/// No order of the bytes of a message is promised.
+#[unsafe(no_mangle)]
+extern "C" fn ibv_query_qp_data_in_order(_qp: Handle<Qp>, _operation: u32, _flags: u32) -> c_int {
+    set(Code::new(0));
+    0
+}

@@ -1,0 +1,204 @@
+//! `ibv_post_send`.
+//!
+//! # Safety
+//!
+//! The memory that requests name is the program's to keep registered until they have completed, as
+//! the C interface says; that of inline data is read during the call.
+#![allow(unsafe_code, reason = "posts requests that name memory")]
+
+use std::ffi::c_int;
+
+use uverbs_core::PostError;
+use uverbs_core::contract::Qp as _;
+use uverbs_core::types::{
+    Destination, Operation, Payload, QpType, Remote, RemoteKey, SendFlags, SendRequest, Sge,
+};
+
+use crate::abi::ibv_send_wr;
+use crate::ah::Ah;
+use crate::answer::Answer;
+use crate::errno::{Code, set};
+use crate::pointer::{Handle, In, Out};
+use crate::post::entries;
+use crate::qp::Qp;
+use crate::window::Mw;
+
+/// `enum ibv_wr_opcode`.
+pub(crate) mod opcode {
+    pub(crate) const WRITE: u32 = 0;
+    pub(crate) const WRITE_IMM: u32 = 1;
+    pub(crate) const SEND: u32 = 2;
+    pub(crate) const SEND_IMM: u32 = 3;
+    pub(crate) const READ: u32 = 4;
+    pub(crate) const COMPARE_SWAP: u32 = 5;
+    pub(crate) const FETCH_ADD: u32 = 6;
+    pub(crate) const LOCAL_INVALIDATE: u32 = 7;
+    pub(crate) const BIND: u32 = 8;
+    pub(crate) const SEND_INVALIDATE: u32 = 9;
+}
+
+/// `IBV_SEND_INLINE`.
+pub(crate) const INLINE: u32 = 1 << 3;
+/// Pieces of inline data that need no allocation.
+const FEW: usize = 16;
+
+/// Gives `put` the request that C describes.
+#[inline]
+fn with_request(
+    wr: &ibv_send_wr,
+    is_datagram: bool,
+    put: impl FnOnce(&SendRequest<'_>) -> Result<(), PostError>,
+) -> Answer<()> {
+    let part = &wr.wr;
+    let key = RemoteKey::from_raw(part.second[0]);
+    let remote = Remote {
+        address: part.first,
+        key,
+    };
+    let binding;
+    let operation = match wr.opcode {
+        opcode::SEND => Operation::Send,
+        opcode::WRITE => Operation::Write(remote),
+        opcode::READ => Operation::Read(remote),
+        opcode::SEND_IMM => Operation::SendImm(u32::from_be(wr.imm_data)),
+        opcode::WRITE_IMM => Operation::WriteImm(remote, u32::from_be(wr.imm_data)),
+        opcode::SEND_INVALIDATE => Operation::SendInvalidate(RemoteKey::from_raw(wr.imm_data)),
+        opcode::COMPARE_SWAP => Operation::CompareSwap {
+            remote: Remote {
+                address: part.first,
+                key: RemoteKey::from_raw(part.rkey),
+            },
+            compare: part.compare_add(),
+            swap: part.swap,
+        },
+        opcode::FETCH_ADD => Operation::FetchAdd {
+            remote: Remote {
+                address: part.first,
+                key: RemoteKey::from_raw(part.rkey),
+            },
+            add: part.compare_add(),
+        },
+        opcode::LOCAL_INVALIDATE => Operation::LocalInvalidate(RemoteKey::from_raw(wr.imm_data)),
+        opcode::BIND => {
+            let bind = &wr.bind_mw;
+            binding = Handle::<Mw>::of(bind.mw)
+                .get()?
+                .binding(&bind.bind_info, bind.rkey)?;
+            Operation::BindWindow(&binding)
+        }
+        _ => return Err(PostError::UnsupportedOperation.into()),
+    };
+    let destination = if is_datagram {
+        Some(Destination {
+            address: &ah(part.first)?.address,
+            qp_num: part.second[0],
+            qkey: part.second[1],
+        })
+    } else {
+        None
+    };
+    let request = |payload| SendRequest {
+        wr_id: wr.wr_id,
+        flags: SendFlags::from_bits_retain(wr.send_flags & !INLINE),
+        operation,
+        payload,
+        destination,
+    };
+    let gather = match wr.opcode {
+        opcode::LOCAL_INVALIDATE | opcode::BIND => &[],
+        _ => entries(wr.sg_list, wr.num_sge)?,
+    };
+    if wr.send_flags & INLINE == 0 {
+        return Ok(put(&request(Payload::Gather(gather)))?);
+    }
+    if gather.len() <= FEW {
+        let mut pieces = [&[][..]; FEW];
+        for (piece, sge) in pieces.iter_mut().zip(gather) {
+            *piece = bytes(sge)?;
+        }
+        let pieces = pieces.get(..gather.len()).unwrap_or_default();
+        return Ok(put(&request(Payload::Inline(pieces)))?);
+    }
+    let pieces: Vec<_> = gather.iter().map(bytes).collect::<Answer<_>>()?;
+    Ok(put(&request(Payload::Inline(&pieces)))?)
+}
+
+fn ah<'a>(address: u64) -> Answer<&'a Ah> {
+    let address = usize::try_from(address).map_err(|_| Code::INVALID)?;
+    Handle::<Ah>::of(std::ptr::with_exposed_provenance_mut(address)).get()
+}
+
+/// Inline data in the program's memory.
+#[inline]
+fn bytes<'a>(sge: &Sge) -> Answer<&'a [u8]> {
+    let address = usize::try_from(sge.address).map_err(|_| Code::INVALID)?;
+    crate::pointer::items(
+        std::ptr::with_exposed_provenance(address),
+        sge.length as usize,
+    )
+}
+
+/// The slot.
+pub(crate) extern "C" fn post_send(
+    qp: Handle<Qp>,
+    first: *mut ibv_send_wr,
+    bad: Out<*mut ibv_send_wr>,
+) -> c_int {
+    let Ok(own) = qp.get() else {
+        set(Code::INVALID);
+        return Code::INVALID.number();
+    };
+    own.queue.with(|queue| {
+        queue.abort_send();
+        let is_datagram = queue.base().kind == QpType::Ud;
+        let mut at = first;
+        let mut refused = None;
+        while let Ok(wr) = In::<ibv_send_wr>::of(at).get() {
+            let done = with_request(wr, is_datagram, |request| {
+                // SAFETY: the program's promise.
+                unsafe { queue.put_send(request) }
+            });
+            if let Err(code) = done {
+                refused = Some(code);
+                break;
+            }
+            at = wr.next;
+        }
+        if let Err(error) = queue.submit_send() {
+            at = first;
+            refused = Some(error.into());
+        }
+        let Some(code) = refused else { return 0 };
+        bad.put_if_any(at);
+        set(code);
+        code.number()
+    })
+}
+
+/// Posts one request.
+pub(crate) fn post_one(own: &Qp, request: &SendRequest<'_>) -> Answer<()> {
+    post_all(own, 1, |_, put| put(request))
+}
+
+/// Posts `count` requests, or none. `each` gives the one at a position to the function that it is
+/// given.
+pub(crate) fn post_all(
+    own: &Qp,
+    count: usize,
+    each: impl Fn(usize, &mut dyn FnMut(&SendRequest<'_>) -> Answer<()>) -> Answer<()>,
+) -> Answer<()> {
+    own.queue.with(|queue| {
+        queue.abort_send();
+        for at in 0..count {
+            let done = each(at, &mut |request| {
+                // SAFETY: the program's promise.
+                unsafe { queue.put_send(request) }.map_err(Code::from)
+            });
+            if let Err(code) = done {
+                queue.abort_send();
+                return Err(code);
+            }
+        }
+        queue.submit_send().map_err(Code::from)
+    })
+}

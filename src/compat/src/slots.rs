@@ -1,0 +1,93 @@
+//! The pointers that inline functions of the headers call, in an opened device.
+
+use std::ffi::{c_int, c_void};
+use std::ptr::null;
+
+use crate::abi::{Slot, ibv_context, verbs_context};
+use crate::errno::{Code, set};
+use crate::{cq, extended, memory, pd, post, qp, query, sends, srq, window};
+
+/// What is in slots that no header of today calls.
+extern "C" fn unused() -> c_int {
+    set(Code::UNSUPPORTED);
+    Code::UNSUPPORTED.number()
+}
+
+/// The slots of the plain context, none of them NULL: headers do not test.
+pub(crate) fn operations() -> [Slot; 32] {
+    let mut all = [unused as Slot; 32];
+    for (at, slot) in [
+        (0, query::ibv_query_device as Slot),
+        (1, query::ibv_query_port as Slot),
+        (7, window::alloc_mw as Slot),
+        (8, window::bind_mw as Slot),
+        (9, window::dealloc_mw as Slot),
+        (11, cq::poll_cq as Slot),
+        (12, cq::req_notify_cq as Slot),
+        (20, post::post_srq_recv as Slot),
+        (25, sends::post_send as Slot),
+        (26, post::post_recv as Slot),
+    ] {
+        if let Some(place) = all.get_mut(at) {
+            *place = slot;
+        }
+    }
+    all
+}
+
+extern "C" fn close_xrcd(_domain: *mut c_void) -> c_int {
+    unused()
+}
+
+/// The extended context. NULL slots make headers answer EOPNOTSUPP.
+pub(crate) fn extended(context: ibv_context) -> verbs_context {
+    verbs_context {
+        free_buf: null(),
+        alloc_buf: null(),
+        dm_export_dmabuf_fd: null(),
+        reg_mr_ex: null(),
+        dealloc_dmah: null(),
+        alloc_dmah: null(),
+        query_port: query::query_port as Slot,
+        advise_mr: memory::advise_mr as Slot,
+        alloc_null_mr: null(),
+        read_counters: null(),
+        attach_counters_point_flow: null(),
+        create_counters: null(),
+        destroy_counters: null(),
+        reg_dm_mr: null(),
+        alloc_dm: null(),
+        free_dm: null(),
+        modify_flow_action_esp: null(),
+        destroy_flow_action: null(),
+        create_flow_action_esp: null(),
+        modify_qp_rate_limit: null(),
+        alloc_parent_domain: pd::alloc_parent_domain as Slot,
+        dealloc_td: pd::dealloc_td as Slot,
+        alloc_td: pd::alloc_td as Slot,
+        modify_cq: cq::modify_cq as Slot,
+        post_srq_ops: null(),
+        destroy_rwq_ind_table: null(),
+        create_rwq_ind_table: null(),
+        destroy_wq: null(),
+        modify_wq: null(),
+        create_wq: null(),
+        query_rt_values: null(),
+        create_cq_ex: extended::create_cq_ex as Slot,
+        r#priv: null(),
+        query_device_ex: query::query_device_ex as Slot,
+        ibv_destroy_flow: null(),
+        ABI_placeholder2: null(),
+        ibv_create_flow: null(),
+        ABI_placeholder1: null(),
+        open_qp: null(),
+        create_qp_ex: qp::create_qp_ex as Slot,
+        get_srq_num: srq::get_srq_num as Slot,
+        create_srq_ex: srq::create_srq_ex as Slot,
+        open_xrcd: null(),
+        close_xrcd: close_xrcd as Slot,
+        _ABI_placeholder3: 0,
+        sz: size_of::<verbs_context>(),
+        context,
+    }
+}

@@ -1,0 +1,156 @@
+//! Debian's C programs in a guest, each over this project's library or over Debian's own.
+
+use std::path::PathBuf;
+use std::process::Command as Program;
+use std::time::Duration;
+
+use testbed::cargo::workspace;
+use testbed::{
+    Command, Error, Function, Guest, Kernel, Machine, Output, Topology, WindowSize, host,
+};
+
+/// Names the folder of libraries that were built before.
+const BUILT: &str = "UVERBS_COMPAT_LIBRARIES";
+/// Where the libraries are in the guest.
+const FOLDER: &str = "/opt/compat";
+/// The files that `cargo xtask compat` makes.
+pub const FILES: [&str; 2] = ["libibverbs.so.1", "libmlx5.so.1"];
+/// The Debian suite whose programs and headers are used.
+pub const SUITE: &str = "trixie";
+/// How long a server may take to listen, and a run to end.
+const PATIENCE: Duration = Duration::from_secs(90);
+
+/// Whose library a program is run over.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Library {
+    /// This project's.
+    Ours,
+    /// Debian's.
+    Debian,
+}
+
+/// The two devices of a guest.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Devices {
+    /// Soft RoCE on two hosts.
+    Rxe,
+    /// Two software ConnectX functions on InfiniBand.
+    Connectx,
+}
+
+/// The folder of this project's libraries: built, unless the variable `UVERBS_COMPAT_LIBRARIES`
+/// names one.
+///
+/// # Errors
+/// They cannot be built.
+pub fn libraries() -> Result<PathBuf, Error> {
+    if let Some(folder) = std::env::var_os(BUILT) {
+        return Ok(folder.into());
+    }
+    let folder = workspace().join("target/compat");
+    let mut build = Program::new("cargo");
+    build
+        .current_dir(workspace())
+        .args(["xtask", "compat", "--out"])
+        .arg(&folder);
+    host::run(&mut build)?;
+    Ok(folder)
+}
+
+/// A machine with the kernel that the variable `UVERBS_TEST_KERNEL` names (6.12 unless set), and
+/// the devices.
+///
+/// # Errors
+/// A kernel that cannot be obtained.
+pub fn machine(devices: Devices) -> Result<Machine, Error> {
+    let kernel = std::env::var("UVERBS_TEST_KERNEL");
+    let kernel = Kernel::named(kernel.as_deref().unwrap_or("6.12"))?;
+    let machine = Machine::new(kernel);
+    Ok(match devices {
+        Devices::Rxe => machine.topology(Topology::TwoHosts),
+        Devices::Connectx => machine.connectx(&[Function::Ib; 2]),
+    })
+}
+
+/// A guest with Debian's programs and both libraries.
+///
+/// # Errors
+/// A kernel, a tool or a package that cannot be obtained, by name; a guest that does not boot.
+pub fn boot(devices: Devices) -> Result<Guest, Error> {
+    let folder = libraries()?;
+    let mut machine = machine(devices)?;
+    machine = machine.with_debian_tools().debian_suite(SUITE);
+    for file in FILES {
+        machine = machine.with_file(folder.join(file), &format!("{FOLDER}/{file}"));
+    }
+    machine.boot()
+}
+
+impl Devices {
+    /// Their names, the server's first.
+    pub fn names(self) -> [&'static str; 2] {
+        match self {
+            Self::Rxe => ["rxe_a", "rxe_b"],
+            Self::Connectx => ["mlx5_0", "mlx5_1"],
+        }
+    }
+
+    /// The server's address.
+    fn server(self) -> &'static str {
+        match self {
+            Self::Rxe => "10.1.0.1",
+            Self::Connectx => "127.0.0.1",
+        }
+    }
+
+    /// Runs a command on the host of the first or the second device.
+    fn on_host(self, host: &str, command: Command) -> Command {
+        match self {
+            Self::Rxe => command.namespace(host),
+            Self::Connectx => command,
+        }
+    }
+}
+
+impl Library {
+    /// A program that is run over it.
+    pub fn run(self, program: &str, args: &[&str]) -> Command {
+        let command = Command::new(program)
+            .args(args.iter().copied())
+            .timeout(PATIENCE);
+        match self {
+            Self::Ours => command.env("LD_LIBRARY_PATH", FOLDER),
+            Self::Debian => command,
+        }
+    }
+}
+
+/// Runs a program as a server over one library and as a client over another, and returns what both
+/// printed. `ready` is what the server prints once clients may connect.
+///
+/// # Errors
+/// A side that does not start, does not end in time, or ends with a failure.
+pub fn play(
+    guest: &Guest,
+    devices: Devices,
+    program: &str,
+    args: &[&str],
+    ready: &str,
+    libraries: [Library; 2],
+) -> Result<[Output; 2], Error> {
+    let [one, other] = devices.names();
+    let [server, client] = libraries;
+    // A terminal makes C programs print line by line.
+    let terminal = WindowSize {
+        rows: 24,
+        columns: 200,
+    };
+    let on = |library: Library, device| library.run(program, &[&["-d", device], args].concat());
+    let listening = devices.on_host("a", on(server, one).with_terminal(terminal));
+    let listening = guest.spawn(listening)?;
+    listening.wait_for_text(ready, PATIENCE)?;
+    let calling = on(client, other).arg(devices.server());
+    let client = guest.run(devices.on_host("b", calling))?;
+    let server = listening.wait()?;
+    Ok([server.check()?, client.check()?])
+}

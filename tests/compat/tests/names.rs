@@ -1,0 +1,84 @@
+//! The names and versions that the libraries export, beside those of Debian's.
+#![allow(
+    clippy::expect_used,
+    clippy::panic,
+    clippy::unwrap_used,
+    reason = "a test fails by panicking"
+)]
+
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::process::Command;
+
+use compat_tests::{FILES, libraries};
+use testbed::Packages;
+
+/// The ABI of 2006, whose structs nothing has used since: these names have a newer version.
+const OLD_ABI: &str = "@IBVERBS_1.0";
+/// Names of an older ABI that have no newer version, or one that is exported.
+const LEFT_OUT: [&str; 2] = [
+    "ibv_register_driver@IBVERBS_1.1",
+    "mlx5dv_init_obj@MLX5_1.0",
+];
+
+/// `name@version` of what a library exports, and the versions themselves.
+fn exported(library: &Path) -> BTreeSet<String> {
+    let output = Command::new("nm")
+        .args(["-D", "--with-symbol-versions", "--defined-only"])
+        .arg(library)
+        .output()
+        .expect("nm (package binutils) can be run");
+    let name = library.display();
+    assert!(output.status.success(), "{name}: {output:?}");
+    String::from_utf8(output.stdout)
+        .unwrap()
+        .lines()
+        .filter_map(|line| line.split_whitespace().nth(2))
+        .map(|name| name.replace("@@", "@"))
+        .collect()
+}
+
+/// Names of the table, with their versions.
+fn table() -> BTreeSet<String> {
+    let all = uverbs_compat::symbols::all();
+    all.map(|symbol| format!("{}@{}", symbol.name, symbol.version))
+        .collect()
+}
+
+#[test]
+fn a_library_exports_the_table_and_nothing_else() {
+    let folder = libraries().unwrap();
+    let names: BTreeSet<_> = exported(&folder.join(FILES[0]))
+        .into_iter()
+        .filter(|name| name.contains('@'))
+        .collect();
+    assert_eq!(names, table(), "exported (left), table (right)");
+}
+
+#[test]
+fn nothing_of_debians_libraries_is_missing() {
+    let folder = libraries().unwrap();
+    let [verbs, vendor] = FILES.map(|file| exported(&folder.join(file)));
+    let ours: BTreeSet<_> = verbs.union(&vendor).cloned().collect();
+    for suite in ["bookworm", "trixie", "sid"] {
+        let packages = Packages::new(suite, &["libibverbs1", "ibverbs-providers"]).alone();
+        let debian = packages.folder().unwrap().join("usr/lib/x86_64-linux-gnu");
+        let mut seen = 0;
+        for file in FILES {
+            let theirs = exported(&debian.join(file));
+            seen += theirs.len();
+            let private = |name: &str| name.contains("PRIVATE") && suite == "bookworm";
+            let missing: Vec<_> = theirs
+                .difference(&ours)
+                .filter(|name| {
+                    let newer = name
+                        .strip_suffix(OLD_ABI)
+                        .is_some_and(|name| ours.contains(&format!("{name}@IBVERBS_1.1")));
+                    !newer && !LEFT_OUT.contains(&name.as_str()) && !private(name)
+                })
+                .collect();
+            assert!(missing.is_empty(), "{suite}'s {file} has more: {missing:?}");
+        }
+        assert!(seen > 300, "{suite}: only {seen} names");
+    }
+}
