@@ -368,3 +368,40 @@ fn only_a_queue_pair_with_nothing_posted_becomes_raw() {
     drop(context);
     assert_eq!(bench.fake.objects().total(), 0);
 }
+
+#[test]
+fn what_names_another_vendors_queues_is_refused_and_comes_back() {
+    let (_bench, context) = opened();
+    let mut all = looped(&context);
+    let [one, two] = all.buffers::<2>(8).unwrap();
+    let work = Work::send().memory((one, 5)).user_data(7);
+    let refused = all.qp.post_to_srq(work, 1).unwrap_err();
+    assert_eq!(refused.error, PostError::UnsupportedOperation);
+    let memory = refused.work.unwrap().take_memory();
+    assert_eq!((memory.len(), all.qp.sends_posted()), (5, 0));
+
+    let inline = [&b"bytes"[..]];
+    let refused = all.qp.post_inline_to_srq(Work::send(), &inline, 1);
+    assert_eq!(refused.unwrap_err().error, PostError::UnsupportedOperation);
+    let both = Work::send().memory(two);
+    let refused = all.qp.post_inline_to_srq(both, &inline, 1).unwrap_err();
+    assert_eq!(refused.error, PostError::InvalidRequest);
+    let two = refused.work.unwrap().take_memory();
+
+    // In a batch, the others are posted all the same.
+    all.qp.recv_into(two, 2).unwrap();
+    let mut batch = all.qp.batch();
+    batch
+        .push_inline(Work::send().user_data(1), &inline)
+        .unwrap();
+    let refused = batch
+        .push_to_srq(Work::send().memory(memory), 1)
+        .unwrap_err();
+    assert_eq!(refused.error, PostError::UnsupportedOperation);
+    assert_eq!(batch.len(), 1);
+    batch.submit().unwrap();
+    let done = all.finish(2).unwrap();
+    assert_eq!(done.len(), 2);
+    assert!(done.iter().all(|done| done.status.is_success()), "{done:?}");
+    assert_eq!((all.qp.sends_posted(), released(&mut all.qp)), (0, vec![]));
+}

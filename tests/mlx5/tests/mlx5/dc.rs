@@ -2,12 +2,15 @@
 
 use mlx5_tests::{Model, raw as mlx5};
 use uverbs::mlx5::Streams;
+use uverbs::owned::{self, Work};
 use uverbs::time::AckTimeout;
 use uverbs::{
     AccessFlags, AddressHandle, CompletionQueue, Context, ErrorKind, Operation, Payload, PostError,
     ProtectionDomain, QpState, QpType, QueuePair, SendRequest, SharedReceiveQueue,
 };
-use verbs_tests::{Registered, device_name, next, nothing, open, open_named, peer_name, raw};
+use verbs_tests::{
+    Registered, device_name, next, nothing, open, open_named, peer_name, raw, until,
+};
 
 const KEY: u64 = 0x0123_4567_89ab_cdef;
 
@@ -53,6 +56,60 @@ fn sender(context: &Context, to: &Receiver) -> Sender {
     let way = pd.create_ah(&path).unwrap();
     let qp = prepared.activate().unwrap().untyped();
     Sender { pd, cq, qp, way }
+}
+
+#[test]
+fn owned_requests_name_their_targets() {
+    let (one, other) = (open_named(&device_name()), open_named(&peer_name()));
+    let receivers = [KEY, KEY + 1].map(|key| receiver(&other, key));
+    let s = sender(&one, &receivers[0]);
+    let (way, mut cq) = (s.way, s.cq);
+    let mut qp = owned::QueuePair::new(s.qp);
+    let [room] = receivers[1].pd.buffers::<1>(64).unwrap();
+    let exposed = receivers[0]
+        .pd
+        .expose(64, AccessFlags::REMOTE_WRITE)
+        .unwrap();
+    let [mut text] = s.pd.buffers::<1>(64).unwrap();
+    text[..5].copy_from_slice(b"write");
+    let first = way.to_dc_target(receivers[0].target.qp_num(), KEY);
+    let work = Work::write(exposed.remote()).memory((text, 5)).user_data(1);
+    qp.post_to_target(work, &first).unwrap();
+
+    let [mut one_of, mut other_of] = receivers;
+    let mut srq = owned::SharedReceiveQueue::new(other_of.srq);
+    srq.recv(room, 7).unwrap();
+    let second = way.to_dc_target(other_of.target.qp_num(), KEY + 1);
+    let work = Work::send().user_data(2);
+    qp.post_inline_to_target(work, &[b"message"], &second)
+        .unwrap();
+    for expected in [1, 2] {
+        let done = until("a request", || {
+            let done = cq.poll().unwrap()?;
+            Some(qp.complete(done).expect("a request of this queue"))
+        });
+        assert!(
+            done.status.is_success() && done.user_data == expected,
+            "{done:?}"
+        );
+    }
+    let mut found = [0; 5];
+    assert!(exposed.read(0, &mut found));
+    assert_eq!(&found, b"write");
+    let done = until("a message", || {
+        let done = other_of.cq.poll().unwrap()?;
+        Some(srq.complete(done).expect("a receive of this queue"))
+    });
+    assert_eq!((done.bytes(), done.user_data), (Some(&b"message"[..]), 7));
+    nothing(&mut one_of.cq);
+    // An untyped queue pair of another transport says so.
+    let other_kind = one_of.pd.queue_pair(QpType::Rc, &one_of.cq, &one_of.cq);
+    let prepared = other_kind.build().unwrap();
+    let endpoint = prepared.endpoint();
+    let mut rc = owned::QueuePair::new(prepared.handshake(endpoint).unwrap());
+    let refused = rc.post_to_target(Work::send(), &first).unwrap_err();
+    assert_eq!(refused.error, PostError::UnsupportedOperation);
+    assert_eq!(rc.sends_posted(), 0);
 }
 
 #[test]

@@ -4,13 +4,15 @@ use std::os::fd::AsFd as _;
 
 use mlx5_tests::{Model, raw as mlx5};
 use uverbs::mlx5::{SharedXrcDomain, XrcDomain};
+use uverbs::owned::{self, Work};
 use uverbs::time::AckTimeout;
+use uverbs::transport::XrcInitiator;
 use uverbs::{
     AccessFlags, CompletionQueue, Context, ErrorKind, Operation, Payload, PostError,
     ProtectionDomain, QpState, QpType, QueuePair, SendRequest, SharedReceiveQueue,
 };
 use verbs_tests::{
-    Registered, device_name, next, nothing, open, open_named, options, peer_name, raw,
+    Registered, device_name, next, nothing, open, open_named, options, peer_name, raw, until,
 };
 
 /// Number of requests in a shared queue.
@@ -140,6 +142,64 @@ fn writes_and_reads_need_no_receive_and_an_immediate_takes_one() {
         "{done:?}"
     );
     assert_eq!(to.get(3000, 7), b"written");
+}
+
+#[test]
+fn owned_requests_name_their_shared_queue_one_by_one_and_in_batches() {
+    let (one, other) = (open_named(&device_name()), open_named(&peer_name()));
+    let c = connect(&one, &other);
+    let (numbers, mut got) = (c.queues.each_ref().map(|queue| queue.number()), c.got);
+    let mut queues = c.queues.map(owned::SharedReceiveQueue::new);
+    let initiator = c.initiator.typed(XrcInitiator).unwrap();
+    let (mut initiator, mut sent) = (owned::QueuePair::new(initiator), c.sent);
+    for (at, queue) in queues.iter_mut().enumerate() {
+        for room in c.peer_pd.buffer_list(3, 64).unwrap() {
+            queue.recv(room, 100 + at as u64).unwrap();
+        }
+    }
+    let [mut text, spare] = c.pd.buffers::<2>(64).unwrap();
+    text[..6].copy_from_slice(b"second");
+    let work = Work::send().memory((text, 6)).user_data(1);
+    initiator.post_to_srq(work, numbers[1]).unwrap();
+    let inline = [&b"fi"[..], b"rst"];
+    let work = Work::send_imm(9).user_data(2);
+    initiator
+        .post_inline_to_srq(work, &inline, numbers[0])
+        .unwrap();
+    let mut batch = initiator.batch();
+    let work = Work::send().memory((spare, 0)).unsignaled();
+    batch.push_to_srq(work, numbers[1]).unwrap();
+    let work = Work::send().user_data(3);
+    batch.push_to_srq(work, numbers[0]).unwrap();
+    batch.submit().unwrap();
+
+    for expected in 1..=3 {
+        let done = until("a send", || {
+            sent.poll()
+                .unwrap()
+                .map(|done| initiator.complete(done).expect("a request of this queue"))
+        });
+        assert!(
+            done.status.is_success() && done.user_data == expected,
+            "{done:?}"
+        );
+    }
+    assert!(initiator.released().unwrap().carried_out);
+    assert_eq!(initiator.sends_posted(), 0);
+    for (at, texts) in [[&b"first"[..], b""], [b"second", b""]].iter().enumerate() {
+        for text in texts {
+            let done = until("a message", || {
+                got[at]
+                    .poll()
+                    .unwrap()
+                    .map(|done| queues[at].complete(done).expect("a receive of this queue"))
+            });
+            assert_eq!(
+                (done.bytes(), done.user_data),
+                (Some(*text), 100 + at as u64)
+            );
+        }
+    }
 }
 
 #[test]
