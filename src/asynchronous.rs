@@ -16,6 +16,7 @@ use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 use uverbs_core::{Error, ErrorKind, Op, PollError, Result};
 
+pub use crate::cm::tokio::AsyncEventChannel;
 use crate::completion::CompletionEvent;
 use crate::event::AsyncEvent;
 use crate::{CompletionChannel, CompletionQueue, Context, Notify, WorkCompletion};
@@ -174,14 +175,14 @@ impl AsyncEvents {
 }
 
 /// tokio panics without a runtime; this library does not.
-fn check_runtime(op: Op) -> Result<()> {
+pub(crate) fn check_runtime(op: Op) -> Result<()> {
     match tokio::runtime::Handle::try_current() {
         Ok(_) => Ok(()),
         Err(error) => Err(Error::new(op, ErrorKind::InvalidState).fact("tokio", error.to_string())),
     }
 }
 
-fn registration(op: Op, error: &io::Error) -> Error {
+pub(crate) fn registration(op: Op, error: &io::Error) -> Error {
     Error::new(op, ErrorKind::Other).fact("tokio", error.to_string())
 }
 

@@ -90,6 +90,7 @@
 //! | [`attr`], [`caps`], [`link`], [`gid`] | what devices, ports and queues are, and can do |
 //! | [`time`], [`rate`], [`address`], [`memory`], [`request`] | parts of settings and requests |
 //! | [`completion`], [`event`], [`error`] | what comes back |
+//! | [`cm`] | connections by IP address (`rdma_cm`) |
 //! | [`exchange`] | telling a peer endpoints, memory, and that this side is ready |
 //! | [`transport`] | what queue pairs of each transport can be set to and can do |
 //! | [`transition`] | the states of a queue pair |
@@ -119,6 +120,7 @@ mod ah;
 #[cfg(feature = "tokio")]
 pub mod asynchronous;
 mod channel;
+pub mod cm;
 mod context;
 mod cq;
 mod destroy;

@@ -11,7 +11,7 @@ use crate::transport::Transport;
 use crate::{
     AddressHandle, CompletionChannel, CompletionQueue, CompletionQueueBuilder, Context,
     MemoryRegion, MemoryWindow, OpenOptions, PreparedQueuePair, ProtectionDomain, QueuePair,
-    QueuePairBuilder, SharedReceiveQueue, SharedReceiveQueueBuilder, hub, owned,
+    QueuePairBuilder, SharedReceiveQueue, SharedReceiveQueueBuilder, cm, hub, owned,
 };
 
 impl<T: Transport> UnwindSafe for PreparedQueuePair<T> {}
@@ -44,6 +44,19 @@ as_good_as_before![
     ProtectionDomain,
     SharedReceiveQueue,
     SharedReceiveQueueBuilder<'_>,
+    cm::Attached<cm::Request>,
+    cm::Attached<cm::Resolved>,
+    cm::ChannelOptions,
+    cm::Connection,
+    cm::Connector,
+    cm::EventChannel,
+    cm::Id,
+    cm::Join,
+    cm::Link,
+    cm::Listener,
+    cm::ListenerBuilder,
+    cm::Request,
+    cm::Resolved,
     owned::Buffer,
     owned::ExposedMemory,
     owned::SharedReceiveQueue,
@@ -81,6 +94,19 @@ mod tests {
         goes_everywhere::<QueuePairBuilder<'static>>();
         goes_everywhere::<SharedReceiveQueue>();
         goes_everywhere::<SharedReceiveQueueBuilder<'static>>();
+        goes_everywhere::<cm::Attached<cm::Request>>();
+        goes_everywhere::<cm::Attached<cm::Resolved>>();
+        goes_everywhere::<cm::ChannelOptions>();
+        goes_everywhere::<cm::Connection>();
+        goes_everywhere::<cm::Connector>();
+        goes_everywhere::<cm::EventChannel>();
+        goes_everywhere::<cm::Id>();
+        goes_everywhere::<cm::Join>();
+        goes_everywhere::<cm::Link>();
+        goes_everywhere::<cm::Listener>();
+        goes_everywhere::<cm::ListenerBuilder>();
+        goes_everywhere::<cm::Request>();
+        goes_everywhere::<cm::Resolved>();
         goes_everywhere::<owned::Buffer>();
         goes_everywhere::<owned::ExposedMemory>();
         goes_everywhere::<owned::Finished>();

@@ -5,6 +5,7 @@ mod children;
 mod connect;
 mod endpoint;
 mod gid;
+mod managed;
 mod post;
 mod prepared;
 

@@ -46,8 +46,12 @@ pub(crate) enum After {
 }
 
 impl<T: Transport> PreparedQueuePair<T> {
-    pub(super) fn new(qp: QueuePair<T>) -> Self {
+    pub(crate) fn new(qp: QueuePair<T>) -> Self {
         Self { qp }
+    }
+
+    pub(crate) fn raw(&self) -> &QueuePair<T> {
+        &self.qp
     }
 
     /// What the peer needs to know to connect to it.

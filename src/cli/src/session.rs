@@ -59,6 +59,21 @@ impl Session {
         }
     }
 
+    /// Opens the device that the kernel knows by this index.
+    pub(crate) fn open_index(&self, index: u32) -> Result<Context> {
+        let devices = uverbs::devices()?;
+        let found = devices
+            .iter()
+            .find(|device| device.info().index == Some(index));
+        match found {
+            Some(device) => Ok(self.options().open_device(device)?),
+            None => Err(Failure::with_code(
+                failure::NO_DEVICE,
+                format_args!("the device with index {index} is gone"),
+            )),
+        }
+    }
+
     /// Opens every device that can be opened.
     pub(crate) fn open_all(&self) -> Result<Vec<Context>> {
         let first = self.open_first()?;

@@ -173,6 +173,7 @@ fn every_command_has_help_of_readable_width() {
         "list",
         "info",
         "pingpong",
+        "cm",
         "bench",
         "events",
         "doctor",

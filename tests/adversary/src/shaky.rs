@@ -84,4 +84,12 @@ unsafe impl<K: Kernel> Kernel for Shaky<K> {
     ) -> Result<()> {
         self.kernel.check_device(fd, number, driver)
     }
+
+    fn check_connection_manager(
+        &self,
+        fd: BorrowedFd<'_>,
+        number: Option<CharDevice>,
+    ) -> Result<()> {
+        self.kernel.check_connection_manager(fd, number)
+    }
 }

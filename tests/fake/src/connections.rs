@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use uverbs_core::cm::{self, CmFile, ConnectionParams, Event, EventKind, PortSpace, PrivateData};
 use uverbs_core::sys::Kernel;
-use uverbs_core::sys::recorder::Recorder;
+use uverbs_core::sys::recorder::{Recorder, Sink};
 use uverbs_core::types::{Ece, QpType};
 use uverbs_core::{Error, Op, Result};
 
@@ -39,6 +39,32 @@ impl Bench {
         let file = unsafe { CmFile::new(kernel, fd) };
         file.set_nonblocking()?;
         Ok(file)
+    }
+
+    /// An event channel of the facade.
+    ///
+    /// # Errors
+    /// Those of opening it.
+    pub fn channel(&self) -> Result<uverbs::cm::EventChannel> {
+        let options = uverbs::cm::ChannelOptions::new();
+        self.channel_of(match &self.sink {
+            Some(sink) => options.record(sink.clone()),
+            None => options,
+        })
+    }
+
+    /// The same, whose commands are reported to `sink` alone.
+    ///
+    /// # Errors
+    /// Those of opening it.
+    pub fn channel_recorded_by(&self, sink: Arc<dyn Sink>) -> Result<uverbs::cm::EventChannel> {
+        self.channel_of(uverbs::cm::ChannelOptions::new().record(sink))
+    }
+
+    fn channel_of(&self, options: uverbs::cm::ChannelOptions) -> Result<uverbs::cm::EventChannel> {
+        let fd = self.fake.open_connection_manager();
+        let fd = fd.map_err(|errno| Error::os(Op::OpenConnectionManager, errno))?;
+        options.over(Arc::new(self.fake.clone()), fd)
     }
 }
 

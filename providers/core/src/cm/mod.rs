@@ -27,21 +27,6 @@
 //! - **`create_id` takes the network namespace of the calling thread.**
 //! - One command of the header is left out: no kernel ever carried out `GET_OPTION` (13).
 //!
-//! # The layer above, not built yet
-//!
-//! An event channel owns a [`CmFile`] and a table of ids. An id's `uid` is its index in the table
-//! and a generation counted for the whole process, never 0 and never an address; an event whose
-//! generation is not the present one is dropped, and the new id of a [`ConnectRequest`] for such a
-//! listener is destroyed on the spot, which rejects it. So there are no acknowledgements, and
-//! destroying an id never waits for a user: `events_reported` is for libraries whose events hold
-//! pointers.
-//!
-//! What can block in the kernel does not run on the thread that drops: ids that are connecting or
-//! connected, and the file as the last, go to one reaper thread of the channel. Ids that cannot
-//! block (idle, bound, resolved, listening without requests) are destroyed in place. The reaper is
-//! started with the first id that needs it; if no thread can be started the id is destroyed in
-//! place. In a forked child drops do nothing.
-//!
 //! [`AddressResolved`]: EventKind::AddressResolved
 //! [`RouteResolved`]: EventKind::RouteResolved
 //! [`ConnectRequest`]: EventKind::ConnectRequest
@@ -75,7 +60,7 @@ pub use event::{Event, EventStatus, decode_event, get_event, write_event};
 pub use event_kind::EventKind;
 pub use id::{PortSpace, create_id, destroy_id, migrate_id};
 pub use multicast::{MulticastJoin, join_multicast, join_multicast_ip, leave_multicast};
-pub use node::{ABI_VERSIONS, Node, find, open};
+pub use node::{ABI_VERSIONS, Node, find, open, open_recorded, over};
 pub use option::{
     set_ack_timeout, set_address_family_only, set_paths, set_reuse_address, set_type_of_service,
 };

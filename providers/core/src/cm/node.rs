@@ -1,6 +1,7 @@
 //! Finds and opens the connection manager.
 
 use std::ops::RangeInclusive;
+use std::os::fd::{AsFd as _, OwnedFd};
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -12,6 +13,7 @@ use crate::discover::sysfs::Sysfs;
 use crate::discover::{CharDevice, Options, Source, available};
 use crate::error::{Errno, Error, ErrorKind, Op, Result};
 use crate::sys::open::{node_path, open_node};
+use crate::sys::recorder::{Recorder, Sink};
 use crate::sys::{CM, Kernel, Linux, check_cm_device};
 
 /// The versions of the kernel's interface that this library speaks.
@@ -57,6 +59,29 @@ pub fn find(options: &Options) -> Result<Node> {
 #[doc(alias = "rdma_create_event_channel")]
 pub fn open(options: &Options) -> Result<CmFile> {
     open_with(Arc::new(Linux), &find(options)?, options)
+}
+
+/// The same, and reports every command to `sink`.
+///
+/// # Errors
+/// As [`open`].
+pub fn open_recorded(options: &Options, sink: Arc<dyn Sink>) -> Result<CmFile> {
+    let kernel = Arc::new(Recorder::new(Linux, sink));
+    open_with(kernel, &find(options)?, options)
+}
+
+/// The connection manager of `kernel`, opened as `fd`. The running kernel's needs one system call,
+/// and a few to find out what number it has.
+///
+/// # Errors
+/// Those of [`Kernel::check_connection_manager`].
+#[expect(unsafe_code, reason = "has checked what the descriptor is")]
+pub fn over(kernel: Arc<dyn Kernel>, fd: OwnedFd) -> Result<CmFile> {
+    kernel
+        .check_connection_manager(fd.as_fd(), None)
+        .map_err(|error| error.with_op(Op::OpenConnectionManager))?;
+    // SAFETY: (1) the kernel takes calls on the descriptor, as just checked.
+    Ok(unsafe { CmFile::new(kernel, fd) })
 }
 
 #[expect(unsafe_code, reason = "has checked what the descriptor is")]

@@ -92,6 +92,16 @@ impl CmFile {
             .hint("the kernel takes no commands from a child: open the connection manager in it"))
     }
 
+    /// The descriptor, for waiting until it is readable (`epoll`): it is when there is an event.
+    ///
+    /// # Safety
+    /// 1. Nothing is written to the descriptor or a copy of it: a command names memory that the
+    ///    kernel writes to.
+    #[expect(unsafe_code, reason = "commands can be written to it")]
+    pub unsafe fn event_fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+
     /// The descriptor. It stays in this crate: commands that are written to it name memory that the
     /// kernel writes replies to.
     pub(crate) fn fd(&self) -> BorrowedFd<'_> {

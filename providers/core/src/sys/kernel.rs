@@ -17,7 +17,7 @@ use std::sync::Arc;
 
 use super::open::{CharDevice, number_of};
 use super::{CmCommand, Command, Mapping, Protection, WriteCommand, cm, device, ioctl, write};
-use crate::error::{Errno, Result};
+use crate::error::{Errno, Error, ErrorKind, Op, Result};
 use crate::types::DriverId;
 
 /// Carries out calls on RDMA file descriptors.
@@ -64,6 +64,27 @@ pub unsafe trait Kernel: fmt::Debug + Send + Sync {
         let _ = (fd, number, driver);
         Ok(())
     }
+
+    /// Refuses a descriptor that is not a connection manager of this kernel
+    /// (`/dev/infiniband/rdma_cm`).
+    ///
+    /// The default implementation refuses every descriptor. `number` is that of the device behind
+    /// the descriptor, if the caller knows it.
+    ///
+    /// # Errors
+    /// [`InvalidInput`](crate::ErrorKind::InvalidInput), with what the descriptor is;
+    /// [`Unsupported`](crate::ErrorKind::Unsupported): the kernel has no connection manager.
+    fn check_connection_manager(
+        &self,
+        fd: BorrowedFd<'_>,
+        number: Option<CharDevice>,
+    ) -> Result<()> {
+        let _ = (fd, number);
+        Err(
+            Error::new(Op::OpenConnectionManager, ErrorKind::Unsupported)
+                .hint("this `Kernel` has no connection manager"),
+        )
+    }
 }
 
 // SAFETY: the descriptors that it returns are those that the kernel behind it returns.
@@ -80,6 +101,14 @@ unsafe impl<K: Kernel + ?Sized> Kernel for Arc<K> {
         driver: Option<DriverId>,
     ) -> Result<()> {
         (**self).check_device(fd, number, driver)
+    }
+
+    fn check_connection_manager(
+        &self,
+        fd: BorrowedFd<'_>,
+        number: Option<CharDevice>,
+    ) -> Result<()> {
+        (**self).check_connection_manager(fd, number)
     }
 }
 
@@ -157,6 +186,16 @@ unsafe impl Kernel for Linux {
         driver.map_or(Ok(()), |driver| unsafe {
             device::check_driver(self, fd, driver)
         })
+    }
+
+    /// One system call if the number is not given; a few more to find out what number the
+    /// connection manager has.
+    fn check_connection_manager(
+        &self,
+        fd: BorrowedFd<'_>,
+        number: Option<CharDevice>,
+    ) -> Result<()> {
+        device::check_cm_device(number.map_or_else(|| number_of(fd), Ok)?)
     }
 }
 

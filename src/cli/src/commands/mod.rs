@@ -1,6 +1,7 @@
 //! One file or folder per subcommand.
 
 pub(crate) mod bench;
+pub(crate) mod cm;
 pub(crate) mod doctor;
 pub(crate) mod events;
 pub(crate) mod info;

@@ -152,6 +152,15 @@ unsafe impl Kernel for FakeKernel {
             _ => Ok(()),
         }
     }
+
+    fn check_connection_manager(&self, fd: BorrowedFd<'_>, _: Option<CharDevice>) -> Result<()> {
+        let file = self.lock().files.of_fd(fd).map(|file| file.role);
+        if file == Ok(Role::ConnectionManager) {
+            return Ok(());
+        }
+        Err(Error::invalid(Op::OpenConnectionManager, "the file")
+            .fact("expected", "a connection manager of this kernel"))
+    }
 }
 
 impl FakeKernel {

@@ -88,6 +88,14 @@ unsafe impl<K: Kernel> Kernel for Recorder<K> {
     ) -> crate::Result<()> {
         self.kernel.check_device(fd, number, driver)
     }
+
+    fn check_connection_manager(
+        &self,
+        fd: BorrowedFd<'_>,
+        number: Option<CharDevice>,
+    ) -> crate::Result<()> {
+        self.kernel.check_connection_manager(fd, number)
+    }
 }
 
 impl<K> Recorder<K> {

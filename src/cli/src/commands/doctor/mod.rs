@@ -1,5 +1,6 @@
 //! `uverbs doctor`.
 
+mod addresses;
 mod devices;
 mod finding;
 mod kernel;
@@ -49,6 +50,7 @@ pub(crate) fn run(args: &Args, session: &Session, out: &mut Output) -> Result<()
                 findings.extend(devices::look(device, session));
             }
         }
+        findings.extend(addresses::look(devices, session));
     }
     if args.json {
         out.json(&Report {

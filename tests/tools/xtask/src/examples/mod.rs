@@ -12,10 +12,11 @@ use testbed::cargo::Built;
 use testbed::{Command, Guest, Kernel, Machine, complaints, host};
 
 /// Each example, and a text that it prints once it has succeeded.
-const EXAMPLES: [(&str, &str); 16] = [
+const EXAMPLES: [(&str, &str); 17] = [
     ("hello", "hello\n"),
     ("devices", "1 devices"),
     ("exchange", "the peer has gone"),
+    ("echo", "echo: hello"),
     ("ping_pong_rc", "1000 round trips"),
     ("one_sided", "the counter is 42"),
     ("srq_limit", "6 messages, 24 requests posted"),

@@ -1,0 +1,310 @@
+//! The handshake: a queue pair through its states, and the messages between.
+
+use std::future::Future;
+use std::time::Instant;
+
+use uverbs_core::cm::{self, ConnectionParams, Event, EventKind, Route};
+use uverbs_core::types::{Ece, QpState};
+use uverbs_core::{Error, Op, Result};
+
+use super::connection::{Connection, Link};
+use super::connector::{Resolved, is_on};
+use super::error::{CmError, ConnectError, Step};
+use super::handle::Handle;
+use super::listener::{Request, gave_up};
+use super::pair::{HasId, Pair};
+use super::table::Takes;
+use super::wait::{Blocking, Waits, deadline, now};
+use crate::transport::Rc;
+use crate::{PreparedQueuePair, owned};
+
+/// A queue pair in INIT, for a peer that is [`Resolved`], or a [`Request`].
+///
+/// Receives can be posted. Dropping it destroys the queue pair, and rejects the request.
+#[derive(Debug)]
+#[must_use = "dropping it gives the connection up"]
+#[expect(private_bounds, reason = "there are two, both public")]
+pub struct Attached<S: Side> {
+    pair: Pair<S>,
+}
+
+/// One side of a handshake.
+pub(crate) trait Side: HasId {
+    fn route(&self) -> &Route;
+    fn device(&self) -> cm::BoundDevice;
+}
+
+impl HasId for Resolved {
+    fn handle(&self) -> &Handle {
+        &self.handle
+    }
+}
+
+impl Side for Resolved {
+    fn route(&self) -> &Route {
+        &self.route
+    }
+
+    fn device(&self) -> cm::BoundDevice {
+        self.device
+    }
+}
+
+impl HasId for Request {
+    fn handle(&self) -> &Handle {
+        &self.handle
+    }
+}
+
+impl Side for Request {
+    fn route(&self) -> &Route {
+        &self.route
+    }
+
+    fn device(&self) -> cm::BoundDevice {
+        self.device
+    }
+}
+
+#[expect(private_bounds, reason = "there are two, both public")]
+impl<S: Side> Attached<S> {
+    /// Its queue pair, for posting receives.
+    pub fn queue_pair(&mut self) -> &mut owned::QueuePair<Rc> {
+        self.pair.queue()
+    }
+
+    pub(super) fn new(side: S, prepared: PreparedQueuePair<Rc>) -> Result<Self, ConnectError> {
+        if let Err(error) = check(&side, &prepared) {
+            return Err(ConnectError::new(error, prepared));
+        }
+        let queue = owned::QueuePair::new(prepared.into_raw());
+        let mut attached = Self {
+            pair: Pair::new(queue, side),
+        };
+        match attached.initialize() {
+            Ok(()) => Ok(attached),
+            Err(error) => Err(attached.failed(error)),
+        }
+    }
+
+    fn initialize(&mut self) -> Result<()> {
+        let (queue, side) = self.pair.both();
+        let handle = side.handle();
+        // On Ethernet there is one partition key, and there are no LIDs.
+        let [path, _] = side.route().paths;
+        let pkey_index = if path.slid == 0 && path.dlid == 0 {
+            0
+        } else {
+            let attr = cm::init_qp_attr(handle.file(), handle.id(), QpState::Init)?;
+            attr.pkey_index.unwrap_or(0)
+        };
+        let port = side.device().port;
+        queue.raw_mut().initialize_at(port, pkey_index)
+    }
+
+    /// Takes the queue pair back. The id is destroyed, and the peer hears of it.
+    fn failed(self, cause: impl Into<CmError>) -> ConnectError {
+        let (mut queue, side) = self.pair.into_parts();
+        let memory = match queue.state() {
+            QpState::Reset => Ok(Vec::new()),
+            _ => queue.reset(),
+        };
+        drop(side);
+        // A queue pair that cannot be reset is destroyed, and its memory goes with it.
+        let (memory, raw) = match memory {
+            Ok(memory) => (memory, queue.into_raw().ok()),
+            Err(_) => (Vec::new(), None),
+        };
+        ConnectError {
+            cause: cause.into(),
+            prepared: raw.map(|raw| Box::new(PreparedQueuePair::new(raw))),
+            memory,
+        }
+    }
+}
+
+fn check(side: &impl Side, prepared: &PreparedQueuePair<Rc>) -> Result<()> {
+    let op = Op::Handshake;
+    let context = prepared.raw().pd().context();
+    if !is_on(side.device(), context) {
+        return Err(Error::invalid(op, "queue_pair")
+            .fact("device", context.name().to_owned())
+            .fact("device_index", side.device().index)
+            .hint("the peer is reached by another device: see `device`, `is_on`, `open`"));
+    }
+    Ok(())
+}
+
+impl Attached<Resolved> {
+    /// `rdma_connect`—connects it, as [`Resolved::connect`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn connect(self) -> Result<Connection, ConnectError> {
+        now_or_failed(self.connect_by(&Blocking))
+    }
+
+    pub(crate) async fn connect_by<W: Waits>(mut self, by: &W) -> Result<Connection, ConnectError> {
+        let (queue, side) = self.pair.both();
+        match side.connect_queue(queue, by).await {
+            Ok(said) => {
+                let (queue, side) = self.pair.into_parts();
+                let (local, peer) = (side.local_addr(), side.peer_addr());
+                let link = Link::new(side.handle, local, peer, &said);
+                Ok(Connection::new(queue, link))
+            }
+            Err(cause) => Err(self.failed(cause)),
+        }
+    }
+}
+
+impl Attached<Request> {
+    /// `rdma_accept`—accepts it, as [`Request::accept`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn accept(self) -> Result<Connection, ConnectError> {
+        now_or_failed(self.accept_by(&Blocking))
+    }
+
+    pub(crate) async fn accept_by<W: Waits>(mut self, by: &W) -> Result<Connection, ConnectError> {
+        let (queue, side) = self.pair.both();
+        match side.accept_queue(queue, by).await {
+            Ok(()) => {
+                let (queue, side) = self.pair.into_parts();
+                let (local, peer) = (side.local_addr(), side.peer_addr());
+                let link = Link::new(side.handle, local, peer, &side.asked);
+                Ok(Connection::new(queue, link))
+            }
+            Err(cause) => Err(self.failed(cause)),
+        }
+    }
+}
+
+/// A blocking wait never leaves the work half done.
+fn now_or_failed(
+    work: impl Future<Output = Result<Connection, ConnectError>>,
+) -> Result<Connection, ConnectError> {
+    now(async { Ok::<_, Error>(work.await) }).unwrap_or_else(|error| {
+        Err(ConnectError {
+            cause: error.into(),
+            prepared: None,
+            memory: Vec::new(),
+        })
+    })
+}
+
+impl Resolved {
+    /// Connects a queue pair in INIT; returns what the peer said.
+    async fn connect_queue<W: Waits>(
+        &mut self,
+        queue: &mut owned::QueuePair<Rc>,
+        by: &W,
+    ) -> Result<ConnectionParams, CmError> {
+        let (handle, until) = (&self.handle, deadline(self.limit));
+        let (file, id) = (handle.file(), handle.id());
+        let ece = if self.offers_ece {
+            queue.ece().unwrap_or_default()
+        } else {
+            Ece::default()
+        };
+        let params = ConnectionParams {
+            private_data: self.data.data(),
+            ..queue.raw_mut().cm_params()
+        };
+        handle.may_block();
+        cm::connect(file, id, &params, ece)?;
+        let Some(response) = answer(handle, by, until, EventKind::ConnectResponse).await? else {
+            return Err(CmError::TimedOut(Step::Connect));
+        };
+        if self.offers_ece && response.ece.vendor_id != 0 {
+            queue.set_ece(&response.ece)?;
+        }
+        if response.kind == EventKind::ConnectResponse {
+            let over = |error| over(handle, error);
+            let attr = |state| cm::init_qp_attr(file, id, state).map_err(over);
+            let raw = queue.raw_mut();
+            raw.ready_to_receive(attr(QpState::ReadyToReceive)?, u8::MAX)?;
+            raw.ready_to_send(attr(QpState::ReadyToSend)?, u8::MAX)?;
+            cm::establish(file, id).map_err(over)?;
+        }
+        Ok(response.connection())
+    }
+}
+
+impl Request {
+    /// Accepts with a queue pair in INIT.
+    async fn accept_queue<W: Waits>(
+        &mut self,
+        queue: &mut owned::QueuePair<Rc>,
+        by: &W,
+    ) -> Result<(), CmError> {
+        let (handle, until) = (&self.handle, deadline(self.limit));
+        let (file, id) = (handle.file(), handle.id());
+        let number = handle.numbered(Takes::Itself { requests: 0 })?;
+        let own = queue.raw_mut().cm_params();
+        let params = ConnectionParams {
+            private_data: self.data.data(),
+            responder_resources: own.responder_resources.min(self.asked.responder_resources),
+            initiator_depth: own.initiator_depth.min(self.asked.initiator_depth),
+            ..own
+        };
+        // Options of another vendor's device are none.
+        let agrees = self.agrees_ece && self.ece.vendor_id != 0 && queue.set_ece(&self.ece).is_ok();
+        let over = |error| over(handle, error);
+        let attr = |state| cm::init_qp_attr(file, id, state).map_err(over);
+        let raw = queue.raw_mut();
+        let receive = attr(QpState::ReadyToReceive)?;
+        raw.ready_to_receive(receive, params.responder_resources)?;
+        let send = attr(QpState::ReadyToSend)?;
+        raw.ready_to_send(send, params.initiator_depth)?;
+        let ece = if agrees {
+            Ece {
+                vendor_id: self.ece.vendor_id,
+                ..queue.ece().unwrap_or_default()
+            }
+        } else {
+            Ece::default()
+        };
+        cm::accept(file, id, number, &params, ece).map_err(over)?;
+        match answer(handle, by, until, EventKind::Established).await? {
+            Some(_) => Ok(()),
+            None => Err(CmError::TimedOut(Step::Accept)),
+        }
+    }
+}
+
+/// Why a command of the handshake was refused: EINVAL says that the other side ended it, and an
+/// event may say how.
+fn over(handle: &Handle, error: Error) -> CmError {
+    let cause = gave_up(error);
+    if matches!(cause, CmError::GaveUp) {
+        while let Ok(Some(event)) = handle.look() {
+            if let Some(over) = CmError::of(&event) {
+                return over;
+            }
+        }
+    }
+    cause
+}
+
+/// Waits for the event that the handshake goes on with, or for the one that ends it.
+async fn answer<W: Waits>(
+    handle: &Handle,
+    by: &W,
+    until: Option<Instant>,
+    wanted: EventKind,
+) -> Result<Option<Event>, CmError> {
+    loop {
+        let Some(event) = by.event(handle, until).await? else {
+            return Ok(None);
+        };
+        // The active side of iWARP is established at once: its driver moves the queue pair.
+        if event.kind == wanted || event.kind == EventKind::Established {
+            return Ok(Some(event));
+        }
+        if let Some(over) = CmError::of(&event) {
+            return Err(over);
+        }
+    }
+}

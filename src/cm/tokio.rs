@@ -1,0 +1,214 @@
+//! Waiting by tasks of tokio.
+//!
+//! # Safety
+//!
+//! tokio must be given descriptors that stay open and the same for as long as they are registered,
+//! and nobody may write to a connection manager's. What is registered owns the channel, whose
+//! descriptor is never replaced, and nobody else gets its number.
+#![allow(unsafe_code, reason = "promises tokio that descriptors stay open")]
+
+use std::future::poll_fn;
+use std::os::fd::{AsRawFd, RawFd};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::pin;
+use std::sync::Arc;
+use std::task::Poll;
+use std::time::{Duration, Instant};
+
+use tokio::io::Interest;
+use tokio::io::unix::AsyncFd;
+use uverbs_core::cm::Event;
+use uverbs_core::{Error, ErrorKind, Op, Result};
+
+use super::EventChannel;
+use super::connection::{Connection, ConnectionEvent, Link};
+use super::connector::{Connector, Resolved};
+use super::error::{CmError, ConnectError};
+use super::handle::Handle;
+use super::handshake::Attached;
+use super::listener::{Listener, Request};
+use super::wait::Waits;
+use crate::asynchronous::{check_runtime, registration};
+
+/// An event channel for tasks: the same steps as in [`cm`](crate::cm), with the same values. Any
+/// number of tasks may wait.
+///
+/// Waiting is cancellation-safe: a future that is dropped has taken no event; if it made a
+/// connection, the connection is given up, the peer is told by another thread, and the queue pair
+/// is destroyed there.
+///
+/// ```no_run
+/// # async fn f(pd: &uverbs::ProtectionDomain, cq: &uverbs::CompletionQueue) -> Result<(), Box<dyn std::error::Error>> {
+/// use uverbs::asynchronous::AsyncEventChannel;
+/// use uverbs::cm;
+///
+/// let channel = AsyncEventChannel::open()?;
+/// let resolved = channel.resolve(cm::connect("192.0.2.7:7471".parse()?)).await?;
+/// let prepared = resolved.queue_pair(pd, cq, cq).build()?;
+/// let connection = channel.connect(resolved.attach(prepared)?).await?;
+/// println!("{:?}", channel.event(connection.link()).await?);
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Debug)]
+pub struct AsyncEventChannel {
+    fd: AsyncFd<Registered>,
+}
+
+/// The channel and the number of its descriptor.
+#[derive(Debug)]
+struct Registered {
+    channel: EventChannel,
+    fd: RawFd,
+}
+
+impl AsRawFd for Registered {
+    fn as_raw_fd(&self) -> RawFd {
+        self.fd
+    }
+}
+
+impl AsyncEventChannel {
+    /// Opens a channel, and registers it with the runtime of the current task.
+    ///
+    /// # Errors
+    /// As [`EventChannel::open`] and [`new`](Self::new).
+    pub fn open() -> Result<Self> {
+        Self::new(EventChannel::open()?)
+    }
+
+    /// Registers the channel with the runtime of the current task. It can be registered once in a
+    /// runtime. Threads may still wait on it, too.
+    ///
+    /// # Errors
+    /// [`InvalidState`](ErrorKind::InvalidState): there is no runtime; another error of
+    /// registering.
+    pub fn new(channel: EventChannel) -> Result<Self> {
+        check_runtime(Op::CmGetEvent)?;
+        // SAFETY: only its number is used, for being registered.
+        let fd = unsafe { channel.shared.file().event_fd() }.as_raw_fd();
+        let shared = Arc::clone(&channel.shared);
+        let registered = Registered { channel, fd };
+        // SAFETY: the number is that of the channel's file, which lives as long as the channel that
+        // is kept with it.
+        let fd = unsafe { AsyncFd::register_with_interest(registered, Interest::READABLE) }
+            .map_err(|error| registration(Op::CmGetEvent, &error.into()))?;
+        shared.has_tasks();
+        Ok(Self { fd })
+    }
+
+    /// The channel: for [`ListenerBuilder::channel`](crate::cm::ListenerBuilder::channel).
+    pub fn get_ref(&self) -> &EventChannel {
+        &self.fd.get_ref().channel
+    }
+
+    /// Finds device and path, on this channel, as [`Connector::resolve`].
+    ///
+    /// # Errors
+    /// As there.
+    pub async fn resolve(&self, connector: Connector) -> Result<Resolved, CmError> {
+        connector.resolve_by(self.get_ref(), self).await
+    }
+
+    /// Connects a queue pair, as [`Resolved::connect`].
+    ///
+    /// # Errors
+    /// As there.
+    pub async fn connect(&self, attached: Attached<Resolved>) -> Result<Connection, ConnectError> {
+        attached.connect_by(self).await
+    }
+
+    /// Waits for a request, as [`Listener::accept`].
+    ///
+    /// # Errors
+    /// As there.
+    pub async fn request(&self, listener: &Listener) -> Result<Request, CmError> {
+        loop {
+            if let Some(request) = listener.accept_by(self, None).await? {
+                return Ok(request);
+            }
+        }
+    }
+
+    /// Accepts a request, as [`Request::accept`].
+    ///
+    /// # Errors
+    /// As there.
+    pub async fn accept(&self, attached: Attached<Request>) -> Result<Connection, ConnectError> {
+        attached.accept_by(self).await
+    }
+
+    /// Waits for the next event of a connection, as [`Link::event`].
+    ///
+    /// # Errors
+    /// As there.
+    pub async fn event(&self, link: &Link) -> Result<ConnectionEvent> {
+        loop {
+            if let Some(event) = link.event_by(self, None).await? {
+                return Ok(event);
+            }
+        }
+    }
+
+    /// Ends a connection, as [`Connection::disconnect`].
+    ///
+    /// # Errors
+    /// As there.
+    pub async fn disconnect(
+        &self,
+        connection: &mut Connection,
+        limit: Duration,
+    ) -> Result<(), CmError> {
+        connection.disconnect_by(self, limit).await
+    }
+
+    /// Waits for an event of `id` without a limit.
+    async fn next(&self, id: &Handle) -> Result<Event> {
+        let (channel, number) = (&self.get_ref().shared, id.number());
+        loop {
+            let mut readable = pin!(self.fd.readable());
+            let woken = poll_fn(|cx| {
+                // Registered before the look: what comes in between is not missed.
+                channel.wake(number, cx.waker().clone());
+                match channel.take(number) {
+                    Some(event) => Poll::Ready(Ok(event)),
+                    None => readable.as_mut().poll(cx).map(Err),
+                }
+            });
+            match woken.await {
+                Ok(event) => return Ok(event),
+                Err(ready) => {
+                    let mut ready = ready.map_err(|error| registration(Op::CmGetEvent, &error))?;
+                    if !channel.read()? {
+                        ready.clear_ready();
+                    }
+                }
+            }
+        }
+    }
+}
+
+impl Waits for AsyncEventChannel {
+    async fn event(&self, id: &Handle, deadline: Option<Instant>) -> Result<Option<Event>> {
+        if !Arc::ptr_eq(id.channel(), &self.get_ref().shared) {
+            return Err(
+                Error::invalid(Op::CmGetEvent, "channel").hint("it is on another event channel")
+            );
+        }
+        id.channel().file().check_process(Op::CmGetEvent)?;
+        let next = self.next(id);
+        let Some(at) = deadline else {
+            return next.await.map(Some);
+        };
+        // tokio panics in a runtime without timers; this library does not.
+        let limited = AssertUnwindSafe(|| tokio::time::timeout_at(at.into(), next));
+        let limited = catch_unwind(limited).map_err(|_| {
+            Error::new(Op::CmGetEvent, ErrorKind::InvalidState)
+                .hint("the runtime has no timers: enable_time")
+        })?;
+        match limited.await {
+            Ok(event) => event.map(Some),
+            Err(_) => Ok(None),
+        }
+    }
+}
