@@ -29,7 +29,7 @@ pub struct Request<'c> {
 #[derive(Debug)]
 enum Phase {
     /// Not posted yet.
-    Waiting(Work),
+    Waiting(Box<Work>),
     UnderWay(usize),
     Refused(ConnectionError),
     Over,
@@ -115,7 +115,7 @@ impl Future for Request<'_> {
             let waker = cx.waker().clone();
             let mut state = conn.lock();
             if let Phase::Waiting(work) = std::mem::replace(&mut this.phase, Phase::Over) {
-                let posting = conn.post(work, &mut state);
+                let posting = conn.post(*work, &mut state);
                 if matches!(posting, Posting::Full(_)) {
                     _old = state.room.register(&mut this.key, waker);
                 } else {

@@ -1,6 +1,7 @@
 //! What a hub's handles and its driver share.
 
 use std::collections::HashMap;
+use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::task::Waker;
@@ -29,7 +30,7 @@ pub(super) struct Shared {
     /// How many threads want the completion queue to build something with it.
     builders: AtomicUsize,
     /// By the number of the queue pair.
-    table: RwLock<HashMap<u32, Arc<Conn>>>,
+    table: RwLock<Table>,
     pub(super) srq: Option<Mutex<owned::SharedReceiveQueue>>,
     /// How many connections there is room for in the completion queue.
     used: AtomicUsize,
@@ -42,6 +43,30 @@ pub(super) struct Shared {
     pub(super) turns: Turns,
     pub(super) bells: Arc<Bells>,
     pub(super) spin: Spin,
+}
+
+/// Connections by the numbers of their queue pairs.
+type Table = HashMap<u32, Arc<Conn>, BuildHasherDefault<OfNumber>>;
+
+/// A hash of a queue pair's number, which the kernel chooses, no peer.
+#[derive(Debug, Default)]
+pub(super) struct OfNumber(u64);
+
+impl Hasher for OfNumber {
+    fn write(&mut self, bytes: &[u8]) {
+        for byte in bytes {
+            self.write_u32((*byte).into());
+        }
+    }
+
+    fn write_u32(&mut self, number: u32) {
+        // The golden ratio: consecutive numbers are spread over all bits.
+        self.0 = (self.0 ^ u64::from(number)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    }
+
+    fn finish(&self) -> u64 {
+        self.0
+    }
 }
 
 /// What only one thread does at a time.
@@ -118,11 +143,11 @@ impl Shared {
         poller
     }
 
-    pub(super) fn table(&self) -> RwLockReadGuard<'_, HashMap<u32, Arc<Conn>>> {
+    pub(super) fn table(&self) -> RwLockReadGuard<'_, Table> {
         self.table.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn table_mut(&self) -> RwLockWriteGuard<'_, HashMap<u32, Arc<Conn>>> {
+    fn table_mut(&self) -> RwLockWriteGuard<'_, Table> {
         self.table.write().unwrap_or_else(PoisonError::into_inner)
     }
 

@@ -75,8 +75,8 @@ pub(super) type Outcome = Result<(WcStatus, Memory), ConnectionError>;
 pub(super) enum Posting {
     /// It is under way, in this slot.
     Posted(usize),
-    /// There is no room at the moment.
-    Full(Work),
+    /// There is no room at the moment. Boxed, because it is rare and a request is large.
+    Full(Box<Work>),
     /// It never will be; its memory, if it is ours.
     Refused(ConnectionError, Option<Memory>),
 }
@@ -136,7 +136,7 @@ impl Conn {
         match finished.user_data {
             RECEIVE => state.received(finished, false, &self.pool, wake),
             PROBE => state.probing = false,
-            slot => state.ended(slot, finished, &self.pool, wake),
+            slot => state.ended(slot, finished.status, finished.memory, &self.pool, wake),
         }
         Ok(())
     }
@@ -161,7 +161,7 @@ impl Conn {
             return Posting::Refused(over, Some(work.take_memory()));
         }
         if state.under_way >= self.sends {
-            return Posting::Full(work);
+            return Posting::Full(Box::new(work));
         }
         let Some(qp) = &mut state.qp else {
             return Posting::Refused(ConnectionError::Closed, Some(work.take_memory()));
@@ -186,7 +186,7 @@ impl Conn {
                 }
                 match (refused.error, refused.work) {
                     // Requests that the device has not finished, although their waits are over.
-                    (PostError::QueueFull, Some(work)) => Posting::Full(work),
+                    (PostError::QueueFull, Some(work)) => Posting::Full(Box::new(work)),
                     (error, work) => Posting::Refused(
                         ConnectionError::Refused(error),
                         work.map(Work::take_memory),
@@ -303,13 +303,20 @@ impl State {
         self.receivers.take_all(wake);
     }
 
-    fn ended(&mut self, slot: u64, finished: Finished, pool: &Pool, wake: &mut Vec<Waker>) {
+    fn ended(
+        &mut self,
+        slot: u64,
+        status: WcStatus,
+        memory: Memory,
+        pool: &Pool,
+        wake: &mut Vec<Waker>,
+    ) {
         self.under_way = self.under_way.saturating_sub(1);
         self.room.take_all(wake);
         let Ok(slot) = usize::try_from(slot) else {
-            return pool.put_memory_silently(finished.memory);
+            return pool.put_memory_silently(memory);
         };
-        let ended = Slot::Ended(finished.status, finished.memory);
+        let ended = Slot::Ended(status, memory);
         match self.set(slot, ended) {
             Slot::UnderWay(waker) => wake.extend(waker),
             Slot::Abandoned | Slot::Free | Slot::Ended(..) => {

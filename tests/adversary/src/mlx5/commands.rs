@@ -73,6 +73,11 @@ impl Card {
                 command.answer(&ib_uverbs_alloc_pd_resp { pd_handle });
                 Ok(())
             }
+            // Of events that never come.
+            IB_USER_VERBS_CMD_CREATE_COMP_CHANNEL => {
+                command.answer(&ib_uverbs_create_comp_channel_resp { fd: given_away()? });
+                Ok(())
+            }
             IB_USER_VERBS_CMD_REG_MR => self.register(command),
             IB_USER_VERBS_CMD_CREATE_CQ => self.create_cq(command),
             IB_USER_VERBS_CMD_RESIZE_CQ => self.resize_cq(command),

@@ -25,7 +25,8 @@ use args::{Endpoint, Test};
 use spec::Verb;
 
 const EXAMPLES: &str = "\
-The client says what is measured; one server serves every test.
+The client says what is measured; one server serves every test. The tests have the same options:
+uverbs bench send --help lists them.
 
 Examples:
   uverbs bench serve -d rxe0                        # on one machine
