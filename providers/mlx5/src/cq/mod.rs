@@ -256,13 +256,10 @@ impl contract::Cq for CompletionQueue {
         if !self.fork.is_current() {
             return Err(self.refusal());
         }
-        let start = self.consumer.position();
-        let filled = self.consumer.fill(out);
-        // Skipped entries are given back, too.
-        if self.consumer.position() != start {
-            self.give_back();
+        if !self.consumer.has_next() {
+            return Ok(0);
         }
-        filled
+        self.fill(out)
     }
 
     /// No system call.
@@ -364,6 +361,18 @@ impl CompletionQueue {
         } else {
             PollError::Forked
         }
+    }
+
+    /// Takes entries, of which there is at least one.
+    #[inline(never)]
+    fn fill(&mut self, out: &mut [WorkCompletion]) -> Result<usize, PollError> {
+        let start = self.consumer.position();
+        let filled = self.consumer.fill(out);
+        // Skipped entries are given back, too.
+        if self.consumer.position() != start {
+            self.give_back();
+        }
+        filled
     }
 
     /// Takes an entry that is not a usual one.

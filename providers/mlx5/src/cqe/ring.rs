@@ -52,7 +52,14 @@ impl<'r> Look<'r> {
     /// Whether the device has written it.
     #[inline]
     pub(crate) fn is_there(self) -> bool {
+        // In a ring that another one continues in, only the opcode tells.
         self.tail.owner() == self.owner && self.tail.opcode() != opcode::INVALID
+    }
+
+    /// Whether the device has certainly not written it in this pass around the ring.
+    #[inline]
+    pub(crate) fn is_of_other_pass(self) -> bool {
+        self.tail.owner() != self.owner
     }
 
     /// Whether the device has written it, and it is the completion of a successful request or
@@ -111,7 +118,9 @@ impl CqRing {
         };
         for position in 0..1_u64 << log {
             let at = ring.first(position).wrapping_add(3);
-            let tail = u64::from(opcode::INVALID) << 4;
+            // With the owner bit of the pass before the first one: one bit tells that it is not
+            // there.
+            let tail = u64::from(opcode::INVALID) << 4 | 1;
             ring.units.set_word(at, 1, tail.to_be());
         }
         Ok(ring)

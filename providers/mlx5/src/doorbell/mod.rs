@@ -109,6 +109,14 @@ impl Doorbell {
         barrier::flush_registers();
     }
 
+    /// The same for a doorbell that no blocks are copied through: its buffers are one.
+    #[inline]
+    pub(crate) fn ring_only(&self, word: u64) {
+        barrier::before_registers();
+        self.buffers[0].store(word);
+        barrier::flush_registers();
+    }
+
     /// Submits by copying the `blocks` blocks of a ring that start at `first`.
     #[inline]
     pub(crate) fn blue_flame(&mut self, ring: &BlockRing, first: u32, blocks: u32) {

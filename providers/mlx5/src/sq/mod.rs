@@ -9,6 +9,7 @@
 
 mod post;
 pub(crate) mod raw;
+mod shape;
 
 use std::sync::Arc;
 
@@ -17,16 +18,18 @@ use uverbs_core::hw::{BlockMut, BlockRing, Record};
 #[cfg(feature = "rings")]
 use uverbs_core::rings::Watched;
 use uverbs_core::sys::ForkToken;
-use uverbs_core::types::{Operation, Payload, Remote, SendFlags, SendRequest, WcOpcode};
+use uverbs_core::types::{Operation, Payload, Remote, SendFlags, SendRequest};
 
 use crate::doorbell::Doorbell;
 #[cfg(feature = "rings")]
 use crate::rings::{Route, Sends};
-use crate::tracker::QueuePairTracker;
+use crate::tracker::{QueuePairTracker, SentKind};
 use crate::wqe::operations::Operations;
-use crate::wqe::request::{self, Kind, Limits, Writer};
+use crate::wqe::request::{self, Kind, Limits, MAX_SGE_LENGTH, Writer};
 use crate::wqe::sizes;
 use crate::wqe::{self, BLOCK_UNITS, UNIT, Unit, control, opcode};
+
+use shape::Shape;
 
 /// The word of a doorbell record that send queues use.
 const SEND_RECORD: usize = 1;
@@ -83,6 +86,16 @@ impl End {
             flags,
         }
     }
+}
+
+/// What became of a request that was to be put.
+enum Put {
+    /// It was put: the end after it, and its first word.
+    Done(End, u64),
+    /// The queue does not take it.
+    Refused(PostError),
+    /// It is not a usual one.
+    Unusual,
 }
 
 /// The byte of a request where inline data starts, after its length.
@@ -186,63 +199,84 @@ impl SendRing {
         if self.is_full() {
             return self.put_apart(*request);
         }
-        let (needs, opcode, remote, immediate, completion) = match request.operation {
-            Operation::Write(remote) => {
-                let needs = Operations::WRITE;
-                (needs, opcode::WRITE, Some(remote), 0, WcOpcode::RdmaWrite)
+        match self.put_usual(self.end, request) {
+            Put::Done(end, last) => {
+                self.end = end;
+                self.last = last;
+                Ok(())
             }
-            Operation::WriteImm(remote, imm) => {
-                let (needs, opcode) = (Operations::WRITE, opcode::WRITE_IMM);
-                (needs, opcode, Some(remote), imm, WcOpcode::RdmaWrite)
-            }
-            Operation::Send => {
-                let needs = Operations::empty();
-                (needs, opcode::SEND, None, 0, WcOpcode::Send)
-            }
-            Operation::SendImm(imm) => {
-                let (needs, opcode) = (Operations::SEND_IMM, opcode::SEND_IMM);
-                (needs, opcode, None, imm, WcOpcode::Send)
-            }
-            _ => return self.put_apart(*request),
-        };
-        if request.destination.is_some() || !self.limits.operations.contains(needs) {
-            return self.put_apart(*request);
+            Put::Refused(error) => Err(error),
+            Put::Unusual => self.put_apart(*request),
         }
-        let kind = Kind::new(opcode, immediate, completion);
-        let number = self.end.block;
+    }
+
+    /// Writes one of the most frequent requests at `end`.
+    ///
+    /// What the queue does not take is refused here, rather than left to a function apart: its
+    /// caller's request would have to be in memory for that.
+    #[expect(
+        clippy::inline_always,
+        reason = "what the caller knows about the request would be passed in memory and asked again"
+    )]
+    #[inline(always)]
+    fn put_usual(&mut self, end: End, request: &SendRequest<'_>) -> Put {
+        let Some(shape) = Shape::of(&request.operation) else {
+            return Put::Unusual;
+        };
+        if request.destination.is_some() {
+            return Put::Unusual;
+        }
+        if !self.limits.operations.contains(shape.needs) {
+            return Put::Refused(PostError::UnsupportedOperation);
+        }
+        let kind = Kind::new(shape.opcode, shape.immediate, shape.completion);
+        let number = end.block;
         match request.payload {
-            Payload::Gather([sge]) if request::is_usual(sge, self.limits.max_sge) => {
-                let (rest, units) = match remote {
-                    Some(remote) => ([wqe::remote(remote), wqe::data(sge), [0; 2]], 3),
-                    None => ([wqe::data(sge), [0; 2], [0; 2]], 2),
+            Payload::Gather([sge]) if (1..=MAX_SGE_LENGTH).contains(&sge.length) => {
+                if self.limits.max_sge == 0 {
+                    return Put::Refused(PostError::TooManySges {
+                        requested: 1,
+                        max: 0,
+                    });
+                }
+                let (rest, units) = match shape.remote {
+                    Some(remote) => ([wqe::remote(remote), wqe::data(sge)], 3),
+                    None => ([wqe::data(sge), [0; 2]], 2),
                 };
-                let control = self.note(units, 1, request.wr_id, request.flags, kind);
+                let (control, next) = self.note(end, units, 1, request.wr_id, request.flags, kind);
                 let block = self.ring.block(number);
                 block.put(0, control);
-                for (at, unit) in rest.into_iter().enumerate() {
+                for (at, unit) in rest.into_iter().enumerate().take(units as usize - 1) {
                     block.put(at + 1, unit);
                 }
+                Put::Done(next, control[0])
             }
             // Data that fits the first block, and is not so short that it is assembled byte by
-            // byte.
+            // byte. A read has none.
             Payload::Inline([slice])
-                if slice.len() <= self.limits.max_inline as usize
-                    && BlockMut::fits(inline_start(remote), slice.len()) =>
+                if shape.opcode != opcode::READ
+                    && BlockMut::fits(inline_start(shape.remote), slice.len()) =>
             {
-                let start = inline_start(remote);
+                if slice.len() > self.limits.max_inline as usize {
+                    return Put::Refused(PostError::InlineTooLong {
+                        requested: slice.len() as u64,
+                        max: self.limits.max_inline,
+                    });
+                }
+                let start = inline_start(shape.remote);
                 let units = (start + slice.len()).div_ceil(UNIT as usize) as u32;
-                let control = self.note(units, 1, request.wr_id, request.flags, kind);
+                let (control, next) = self.note(end, units, 1, request.wr_id, request.flags, kind);
                 let mut block = self.ring.block_mut(number);
                 block.put(0, control);
-                if let Some(remote) = remote {
+                if let Some(remote) = shape.remote {
                     block.put(1, wqe::remote(remote));
                 }
                 block.put_half(start / 4 - 1, wqe::inline_head(slice.len() as u32));
                 block.put_bytes(start, slice);
+                Put::Done(next, control[0])
             }
-            _ => return self.put_apart(*request),
+            _ => Put::Unusual,
         }
-        Ok(())
     }
 
     /// Puts any request to the peer of a connection. It is passed by value: once its address is
@@ -372,33 +406,55 @@ impl SendRing {
         let first = self.end.block.wrapping_mul(BLOCK_UNITS);
         let units = at.wrapping_sub(first);
         let blocks = units.div_ceil(BLOCK_UNITS);
-        let control = self.note(units, blocks, wr_id, flags, kind);
+        let (control, end) = self.note(self.end, units, blocks, wr_id, flags, kind);
         self.ring.put(first, control);
+        self.end = end;
+        self.last = control[0];
     }
 
-    /// Records a request of `units` units in `blocks` blocks at the end, and advances the end;
-    /// returns its control segment.
+    /// Records a request of `units` units in `blocks` blocks at `end`; returns its control segment,
+    /// and the end after it.
     #[expect(
         clippy::inline_always,
         reason = "a call costs a third of it: what is known about the request is passed in memory"
     )]
     #[inline(always)]
-    fn note(&mut self, units: u32, blocks: u32, wr_id: u64, flags: SendFlags, kind: Kind) -> Unit {
-        let block = self.end.block;
-        let head = wqe::control_head(kind.opcode, block, self.queue, units);
-        let flags = control::flags(flags, self.end.flags, self.always) | kind.stream;
+    fn note(
+        &self,
+        end: End,
+        units: u32,
+        blocks: u32,
+        wr_id: u64,
+        flags: SendFlags,
+        kind: Kind,
+    ) -> (Unit, End) {
+        let head = wqe::control_head(kind.opcode, end.block, self.queue, units);
+        let flags = control::flags(flags, end.flags, self.always) | kind.stream;
         let tail = wqe::control_tail(flags, kind.immediate);
-        let requests = self.end.requests.wrapping_add(1);
+        let next = self.track(end, blocks, wr_id, kind.completion, kind.fence);
+        ([head, tail], next)
+    }
+
+    /// Records a request of `blocks` blocks at `end` for its completion; returns the end after it.
+    #[expect(clippy::inline_always, reason = "a part of posting")]
+    #[inline(always)]
+    fn track(
+        &self,
+        end: End,
+        blocks: u32,
+        wr_id: u64,
+        completion: impl Into<SentKind>,
+        fence: u32,
+    ) -> End {
+        let requests = end.requests.wrapping_add(1);
         self.tracker
             .send
-            .posted(block & self.mask, wr_id, requests, kind.completion);
-        self.last = head;
-        self.end = End {
-            block: block.wrapping_add(blocks),
+            .posted(end.block & self.mask, wr_id, requests, completion);
+        End {
+            block: end.block.wrapping_add(blocks),
             requests,
-            flags: kind.fence | self.always,
-        };
-        [head, tail]
+            flags: fence | self.always,
+        }
     }
 }
 

@@ -33,13 +33,17 @@ impl SendRing {
         }
         barrier::to_device();
         self.record.store(SEND_RECORD, self.end.block & 0xffff);
-        let first = self.submitted.block;
-        let blocks = self.end.block.wrapping_sub(first);
-        let alone = self.end.requests.wrapping_sub(self.submitted.requests) == 1;
-        if alone && blocks <= self.doorbell.blue_flame_blocks() {
-            self.doorbell.blue_flame(&self.ring, first, blocks);
+        if self.doorbell.blue_flame_blocks() == 0 {
+            self.doorbell.ring_only(self.last);
         } else {
-            self.doorbell.ring(self.last);
+            let first = self.submitted.block;
+            let blocks = self.end.block.wrapping_sub(first);
+            let alone = self.end.requests.wrapping_sub(self.submitted.requests) == 1;
+            if alone && blocks <= self.doorbell.blue_flame_blocks() {
+                self.doorbell.blue_flame(&self.ring, first, blocks);
+            } else {
+                self.doorbell.ring(self.last);
+            }
         }
         self.submitted = self.end;
     }

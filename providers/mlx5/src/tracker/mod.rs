@@ -33,32 +33,54 @@ pub(crate) struct SendTracker {
 #[derive(Debug, Default)]
 struct SendEntry {
     wr_id: AtomicU64,
-    /// The number of requests posted, including this one.
-    after: AtomicU32,
-    /// The kind of its completion.
-    kind: AtomicU32,
+    /// The number of requests posted, including this one << 32 | the kind of its completion.
+    after_kind: AtomicU64,
 }
 
 /// The content of a send completion.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) struct Sent {
     pub(crate) wr_id: u64,
-    pub(crate) opcode: WcOpcode,
+    pub(crate) kind: SentKind,
 }
 
-/// The opcodes of send completions, by number. There are no others.
-#[inline]
-const fn opcode_of(kind: u32) -> WcOpcode {
-    match kind & 7 {
-        0 => WcOpcode::Send,
-        1 => WcOpcode::RdmaWrite,
-        2 => WcOpcode::RdmaRead,
-        3 => WcOpcode::CompareSwap,
-        4 => WcOpcode::FetchAdd,
-        5 => WcOpcode::BindMw,
-        6 => WcOpcode::LocalInvalidate,
-        _ => WcOpcode::Tso,
+/// The kind of a send completion, by number.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub(crate) struct SentKind(u32);
+
+impl SentKind {
+    #[inline]
+    pub(crate) const fn of(opcode: WcOpcode) -> Self {
+        Self(opcode.raw())
     }
+
+    /// The opcodes of send completions. There are no others.
+    #[inline]
+    pub(crate) const fn opcode(self) -> WcOpcode {
+        match self.0 & 7 {
+            0 => WcOpcode::Send,
+            1 => WcOpcode::RdmaWrite,
+            2 => WcOpcode::RdmaRead,
+            3 => WcOpcode::CompareSwap,
+            4 => WcOpcode::FetchAdd,
+            5 => WcOpcode::BindMw,
+            6 => WcOpcode::LocalInvalidate,
+            _ => WcOpcode::Tso,
+        }
+    }
+}
+
+impl From<WcOpcode> for SentKind {
+    #[inline]
+    fn from(opcode: WcOpcode) -> Self {
+        Self::of(opcode)
+    }
+}
+
+/// The second word of a [`SendEntry`].
+#[inline]
+const fn after_kind(after: u32, kind: u32) -> u64 {
+    (after as u64) << 32 | kind as u64
 }
 
 impl SendTracker {
@@ -72,11 +94,11 @@ impl SendTracker {
 
     /// Records the request that begins at block `index`: the `after`-th one.
     #[inline]
-    pub(crate) fn posted(&self, index: u32, wr_id: u64, after: u32, opcode: WcOpcode) {
+    pub(crate) fn posted(&self, index: u32, wr_id: u64, after: u32, kind: impl Into<SentKind>) {
         if let Some(entry) = self.entries.get(index as usize) {
             entry.wr_id.store(wr_id, Ordering::Relaxed);
-            entry.after.store(after, Ordering::Relaxed);
-            entry.kind.store(opcode.raw(), Ordering::Relaxed);
+            let word = after_kind(after, kind.into().0);
+            entry.after_kind.store(word, Ordering::Relaxed);
         }
     }
 
@@ -95,7 +117,8 @@ impl SendTracker {
     /// time: completing the block again completes nothing.
     pub(crate) fn taken_back(&self, index: u32, tail: u32) {
         if let Some(entry) = self.entries.get(index as usize) {
-            entry.after.store(tail, Ordering::Relaxed);
+            let word = after_kind(tail, 0);
+            entry.after_kind.store(word, Ordering::Relaxed);
         }
     }
 }
@@ -115,11 +138,13 @@ impl SendRun<'_> {
     /// The request that begins at block `counter`, and those before it, are completed. `None` if it
     /// is not under way.
     #[inline]
+    #[expect(clippy::cast_possible_truncation, reason = "two halves of a word")]
     pub(crate) fn completed(&mut self, counter: u16) -> Option<Sent> {
         let mask = self.entries.len().wrapping_sub(1);
         let entry = self.entries.get(usize::from(counter) & mask)?;
         let wr_id = entry.wr_id.load(Ordering::Relaxed);
-        let after = entry.after.load(Ordering::Relaxed);
+        let word = entry.after_kind.load(Ordering::Relaxed);
+        let after = (word >> 32) as u32;
         // Fewer than the number of blocks, and more than zero: a request that was completed before
         // is behind, or far ahead.
         if after.wrapping_add(self.not_tail) as usize >= self.entries.len() {
@@ -131,7 +156,7 @@ impl SendRun<'_> {
         }
         Some(Sent {
             wr_id,
-            opcode: opcode_of(entry.kind.load(Ordering::Relaxed)),
+            kind: SentKind(word as u32),
         })
     }
 

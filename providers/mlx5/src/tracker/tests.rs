@@ -23,7 +23,7 @@ fn a_completion_frees_what_was_posted_before_it() {
     tracker.send.posted(5, 12, 3, WcOpcode::RdmaRead);
     let sent = Sent {
         wr_id: 12,
-        opcode: WcOpcode::RdmaRead,
+        kind: SentKind::of(WcOpcode::RdmaRead),
     };
     assert_eq!(tracker.sent(0, 8 + 5), Request::Of(sent));
     assert_eq!(tracker.sent_tail(), 3);

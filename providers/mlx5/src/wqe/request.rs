@@ -11,7 +11,7 @@ use crate::wqe::{self, Unit, control, opcode};
 
 /// The longest message: one bit less than its length field has, which marks inline data.
 const MAX_MESSAGE: u64 = MAX_SGE_LENGTH as u64;
-const MAX_SGE_LENGTH: u32 = (1 << 31) - 1;
+pub(crate) const MAX_SGE_LENGTH: u32 = (1 << 31) - 1;
 
 /// The limits of a queue's requests.
 #[derive(Clone, Copy, Debug)]
@@ -149,12 +149,6 @@ fn payload(
         Payload::Inline(slices) => inline(writer, limits.max_inline, slices),
         _ => Err(PostError::UnsupportedOperation),
     }
-}
-
-/// Whether a single scatter/gather entry is valid in a request with up to `max_sge` entries.
-#[inline]
-pub(crate) fn is_usual(sge: &Sge, max_sge: u32) -> bool {
-    max_sge != 0 && (1..=MAX_SGE_LENGTH).contains(&sge.length)
 }
 
 pub(crate) fn gather(writer: &mut Writer<'_>, max_sge: u32, sges: &[Sge]) -> Result<(), PostError> {

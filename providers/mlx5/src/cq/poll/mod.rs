@@ -100,6 +100,12 @@ impl Consumer {
         self.ring = ring;
     }
 
+    /// Whether the device has written the next entry.
+    #[inline]
+    pub(crate) fn has_next(&self) -> bool {
+        self.ring.look(self.next).is_there()
+    }
+
     /// Takes the next entry if it is a usual one; otherwise leaves it.
     #[expect(
         clippy::inline_always,
@@ -165,7 +171,7 @@ impl Consumer {
             |pair| Some(pair.sends()),
             |run, entry, (number, _), slot| {
                 let sent = run.completed(entry.tail.counter())?;
-                entry.sent_into(slot, sent.wr_id, sent.opcode, number);
+                entry.sent_into(slot, sent.wr_id, sent.kind.opcode(), number);
                 Some(())
             },
             SendRun::end,

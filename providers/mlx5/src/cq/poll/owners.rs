@@ -75,6 +75,9 @@ impl Owners {
     pub(super) fn usual(&self, ring: &CqRing, place: Place) -> Next {
         let look = ring.look(place);
         if !look.is_usual() {
+            if look.is_of_other_pass() {
+                return Next::None;
+            }
             return if look.is_there() {
                 Next::Other
             } else {
@@ -88,7 +91,9 @@ impl Owners {
         };
         if look.tail.opcode() == opcode::REQUEST {
             return match pair.sent_in_order(place.position, look.tail.counter()) {
-                Some(sent) => Next::Usual(entry.sent(sent.wr_id, sent.opcode, pair.number())),
+                Some(sent) => {
+                    Next::Usual(entry.sent(sent.wr_id, sent.kind.opcode(), pair.number()))
+                }
                 None => Next::Other,
             };
         }
@@ -128,9 +133,11 @@ impl Owners {
         }
         match tail.opcode() {
             opcode::REQUEST => match sent(owner, position, tail) {
-                Request::Of((pair, sent)) => {
-                    Ok(Some(entry.sent(sent.wr_id, sent.opcode, pair.number())))
-                }
+                Request::Of((pair, sent)) => Ok(Some(entry.sent(
+                    sent.wr_id,
+                    sent.kind.opcode(),
+                    pair.number(),
+                ))),
                 other => none(&other),
             },
             kind @ (opcode::RECEIVE_WRITE_IMM
@@ -146,7 +153,7 @@ impl Owners {
             opcode::REQUEST_ERROR => match sent(owner, position, tail) {
                 Request::Of((pair, sent)) => {
                     let number = pair.number();
-                    Ok(Some(entry.failed(sent.wr_id, sent.opcode, number)))
+                    Ok(Some(entry.failed(sent.wr_id, sent.kind.opcode(), number)))
                 }
                 other => none(&other),
             },
