@@ -61,7 +61,7 @@ const LEFT_OUT: [(Level, &str); 5] = [
     ),
     (
         Level::Interop,
-        "other kernels; UC, UD and shared receive queues; what libibverbs requests of the kernel, call by call",
+        "other kernels; UC, UD and shared receive queues; what libibverbs requests of the kernel, call by call; the library for C programs",
     ),
     (
         Level::Connectx,
@@ -316,17 +316,18 @@ fn own_machines(
     unsteady: &mut Vec<String>,
     filters: &[&str],
 ) -> anyhow::Result<()> {
-    // The calls of Debian's library are compared one by one, which takes longer.
     let packages = WITH_MACHINES
         .iter()
-        .filter(|(package, of)| *of == level && !(options.is_quick() && *package == "recordings"));
+        .filter(|(package, of)| *of == level && !(options.is_quick() && *package != "interop"));
     for (package, _) in packages {
         require(package)?;
         // The others choose their kernels themselves.
-        let kernels = if ["interop", "compat-tests"].contains(package) {
-            kernels(options)
-        } else {
-            vec!["all"]
+        let kernels = match *package {
+            "interop" => kernels(options),
+            // What kernels differ in is below the library for C programs.
+            "compat-tests" if options.kernel.is_empty() => vec![QUICK_KERNEL],
+            "compat-tests" => kernels(options),
+            _ => vec!["all"],
         };
         for kernel in &kernels {
             let args = [
