@@ -112,6 +112,14 @@
     not(feature = "mlx5"),
     allow(dead_code, reason = "only what is one vendor's alone uses it")
 )]
+#![cfg_attr(
+    not(any(feature = "mlx5", feature = "rxe")),
+    allow(
+        unreachable_code,
+        unused_variables,
+        reason = "without a provider there are no queue pairs"
+    )
+)]
 
 #[cfg(not(all(target_os = "linux", target_pointer_width = "64")))]
 compile_error!("uverbs speaks the 64-bit Linux kernel's RDMA interface");

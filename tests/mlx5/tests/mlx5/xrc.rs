@@ -148,7 +148,7 @@ fn writes_and_reads_need_no_receive_and_an_immediate_takes_one() {
 fn owned_requests_name_their_shared_queue_one_by_one_and_in_batches() {
     let (one, other) = (open_named(&device_name()), open_named(&peer_name()));
     let c = connect(&one, &other);
-    let (numbers, mut got) = (c.queues.each_ref().map(|queue| queue.number()), c.got);
+    let (numbers, mut got) = (c.queues.each_ref().map(SharedReceiveQueue::number), c.got);
     let mut queues = c.queues.map(owned::SharedReceiveQueue::new);
     let initiator = c.initiator.typed(XrcInitiator).unwrap();
     let (mut initiator, mut sent) = (owned::QueuePair::new(initiator), c.sent);

@@ -104,7 +104,7 @@ impl RequestsByKernel {
         }
     }
 
-    /// Writes all of it; see [`Asked::write`].
+    /// Writes all of it; see [`Requests::write`].
     pub(crate) fn write(self, device: &str, add: bool) -> anyhow::Result<()> {
         let mut by_kernel = self.0.into_iter();
         by_kernel.try_for_each(|(kernel, requests)| requests.write(device, &kernel, add))

@@ -323,10 +323,9 @@ fn own_machines(
         require(package)?;
         // The others choose their kernels themselves.
         let kernels = match *package {
-            "interop" => kernels(options),
             // What kernels differ in is below the library for C programs.
             "compat-tests" if options.kernel.is_empty() => vec![QUICK_KERNEL],
-            "compat-tests" => kernels(options),
+            "compat-tests" | "interop" => kernels(options),
             _ => vec!["all"],
         };
         for kernel in &kernels {
