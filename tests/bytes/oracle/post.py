@@ -177,7 +177,7 @@ def request(which, keys, receiver, ah, is_xrc):
     flags = 0
     for name in ("fence", "signaled", "solicited", "inline"):
         flags |= getattr(e, "IBV_SEND_" + name.upper()) if which[name] else 0
-    pieces = [SGE(MEMORY + offset, length, keys.lkey) for offset, length in which["pieces"]]
+    pieces = [SGE(MEMORY + offset, length, keys.lkey) for offset, length in which["sges"]]
     wr = SendWR(opcode=VERBS[which["verb"]], num_sge=len(pieces), sg=pieces, send_flags=flags,
                 imm_data=which["words"][0] & 0xffffffff)
     if "RDMA" in which["verb"]:
@@ -216,7 +216,7 @@ def post_dynamic(qp, requests, keys, target, ah):
         else:
             qp.wr_atomic_fetch_add(keys.rkey, remote, words[0])
         qp.wr_set_dc_addr(ah, target, ACCESS_KEY)
-        pieces = [(MEMORY + offset, length) for offset, length in which["pieces"]]
+        pieces = [(MEMORY + offset, length) for offset, length in which["sges"]]
         if which["inline"]:
             qp.wr_set_inline_data_list(len(pieces), [DataBuffer(*piece) for piece in pieces])
         else:
