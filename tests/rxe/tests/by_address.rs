@@ -337,6 +337,7 @@ fn rxe_by_address_has_many_tasks_on_one_channel() {
 
 #[test]
 fn rxe_by_address_belongs_to_its_process_and_user() {
+    println!("\nthe kernel may say: changed security contexts");
     let (client, server) = (Side::new(), Side::new());
     let listener = server.listen();
     let (active, passive) = connected(&client, &server, &listener);
