@@ -128,7 +128,7 @@ impl XrcDomain {
     }
 
     /// `ibv_create_qp_ex` with `IBV_QPT_XRC_RECV`—returns a builder for the receiving end of a
-    /// connection, of type [`XrcTarget`](QpType::XrcTarget).
+    /// connection, of type [`XrcTarget`](transport::XrcTarget).
     ///
     /// The device uses neither `pd` nor `cq`: what arrives is received, checked and completed by
     /// the shared receive queue that the sender names. Both live at least as long as the queue
@@ -289,7 +289,7 @@ impl XrcTarget {
 }
 
 impl<T: Transport> SendBatch<'_, T> {
-    /// Puts a request of an XRC initiator ([`QpType::XrcInitiator`]) into the ring, for the peer's
+    /// Puts a request of an [XRC initiator](transport::XrcInitiator) into the ring, for the peer's
     /// shared receive queue with the number `srq`; the number matters only for sends and for writes
     /// with an immediate value. No system call.
     ///

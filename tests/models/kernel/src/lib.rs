@@ -1,6 +1,6 @@
 //! A fake kernel for tests: the uverbs core and an rxe device, in this process.
 //!
-//! [`FakeKernel`] carries out [`Call`]s as Linux would: it checks attributes against the core's
+//! [`FakeKernel`] carries out calls as Linux would: it checks attributes against the core's
 //! tables, keeps track of objects and their uses, returns descriptors that can be polled, shares
 //! queues with the process, and transfers data between queue pairs when a doorbell rings. So the
 //! whole stack runs on it without a device and without privileges, even under Miri.
@@ -12,8 +12,8 @@
 //! [`FakeKernel::with_device`] answers queries as the kernel of another device did
 //! ([`DeviceProfile`]). Only rxe devices have queues.
 //!
-//! Its device reads and writes registered memory as a real one does. So [`Kernel::call`] is as
-//! unsafe as for a real kernel, and so are functions that make it lie about the destruction of an
+//! Its device reads and writes registered memory as a real one does. So a call
+//! ([`Kernel`](uverbs_core::sys::Kernel)) is as unsafe as for a real kernel, and so are functions that make it lie about the destruction of an
 //! object, or that put requests and completions into queues.
 //!
 //! ```
