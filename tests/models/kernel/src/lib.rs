@@ -13,8 +13,9 @@
 //! ([`DeviceProfile`]). Only rxe devices have queues.
 //!
 //! Its device reads and writes registered memory as a real one does. So a call
-//! ([`Kernel`](uverbs_core::sys::Kernel)) is as unsafe as for a real kernel, and so are functions that make it lie about the destruction of an
-//! object, or that put requests and completions into queues.
+//! ([`Kernel`](uverbs_core::sys::Kernel)) is as unsafe as for a real kernel, and so are functions
+//! that make it lie about the destruction of an object, or that put requests and completions into
+//! queues.
 //!
 //! ```
 //! use std::sync::Arc;
