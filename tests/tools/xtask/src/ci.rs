@@ -8,8 +8,11 @@ use crate::{
 };
 use anyhow::bail;
 use clap::Args;
+use std::fs;
+use std::io::ErrorKind;
 use std::process::ExitCode;
 use std::time::Instant;
+use testbed::cargo::workspace;
 use testbed::host;
 
 /// Run everything that has to pass: formatting, lints, subsets of the providers and their sizes,
@@ -84,6 +87,30 @@ const STEPS: [Step; 24] = [
     }),
 ];
 
+/// What a step builds for itself alone, below `target`. It is removed after the step: together these
+/// would take more room than all else.
+const OWN_BUILDS: [(&str, &str); 7] = [
+    ("surface", "surface"),
+    ("api", "api"),
+    ("package", "package-check"),
+    ("loom", "loom"),
+    ("tsan", "tsan"),
+    ("asan", "asan"),
+    ("miri", "miri"),
+];
+
+/// Removes what `step` built for itself alone.
+fn tidy(step: &str) {
+    for (_, folder) in OWN_BUILDS.iter().filter(|(name, _)| *name == step) {
+        let folder = workspace().join("target").join(folder);
+        if let Err(error) = fs::remove_dir_all(&folder)
+            && error.kind() != ErrorKind::NotFound
+        {
+            eprintln!("warning: {}: {error}", folder.display());
+        }
+    }
+}
+
 /// Builds the library with some of its providers, and with none.
 fn subsets() -> anyhow::Result<()> {
     for features in ["", "mlx5", "rxe"] {
@@ -124,6 +151,7 @@ pub(crate) fn run(options: &Options) -> anyhow::Result<ExitCode> {
         if let Err(error) = &result {
             eprintln!("error: {name}: {error:#}");
         }
+        tidy(name);
         let failed = result.is_err();
         results.push((name, failed, since.elapsed().as_secs()));
         if failed && options.fail_fast {
