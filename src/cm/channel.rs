@@ -138,6 +138,11 @@ impl ChannelOptions {
 }
 
 impl EventChannel {
+    /// The channel that the user wants, or one of its own.
+    pub(super) fn given_or_opened(given: Option<&Self>) -> Result<Self> {
+        given.map_or_else(Self::open, |channel| Ok(channel.clone()))
+    }
+
     fn over(file: CmFile) -> Result<Self> {
         file.set_nonblocking()?;
         Ok(Self {

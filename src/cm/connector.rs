@@ -1,12 +1,13 @@
 //! The active side: from an address to a device and a path.
 
 use std::net::SocketAddr;
+use std::ops::Deref;
 use std::time::Duration;
 
-use uverbs_core::cm::{self, BoundDevice, CmAddress, Event, EventKind, PortSpace, Route};
+use uverbs_core::cm::{self, CmAddress, Event, EventKind, PortSpace};
 use uverbs_core::error::Errno;
 use uverbs_core::types::AckTimeout;
-use uverbs_core::{Error, ErrorKind, Op, Result};
+use uverbs_core::{Op, Result};
 
 use super::Connection;
 use super::channel::EventChannel;
@@ -14,10 +15,11 @@ use super::data::ConnectData;
 use super::error::{CmError, ConnectError, Step, failure};
 use super::handle::Handle;
 use super::handshake::Attached;
+use super::route::PeerRoute;
 use super::table::Takes;
 use super::wait::{Blocking, Waits, deadline, now};
+use crate::PreparedQueuePair;
 use crate::transport::Rc;
-use crate::{CompletionQueue, Context, PreparedQueuePair, ProtectionDomain, QueuePairBuilder};
 
 /// How long a step may take by default.
 pub(super) const LIMIT: Duration = Duration::from_secs(10);
@@ -47,13 +49,10 @@ pub struct Connector {
 #[must_use = "nothing is sent before `connect`"]
 pub struct Resolved {
     pub(super) handle: Handle,
-    pub(super) route: Route,
-    pub(super) device: BoundDevice,
+    pub(super) way: PeerRoute,
     pub(super) limit: Duration,
     pub(super) data: ConnectData,
     pub(super) offers_ece: bool,
-    local: SocketAddr,
-    peer: SocketAddr,
 }
 
 /// `rdma_resolve_addr`, `rdma_connect`—a connection to `address`, an IP address that the peer has
@@ -135,10 +134,7 @@ impl Connector {
     #[doc(alias = "rdma_resolve_route")]
     #[doc(alias = "rdma_getaddrinfo")]
     pub fn resolve(self) -> Result<Resolved, CmError> {
-        let channel = match &self.channel {
-            Some(channel) => channel.clone(),
-            None => EventChannel::open()?,
-        };
+        let channel = EventChannel::given_or_opened(self.channel.as_ref())?;
         now(self.resolve_by(&channel, &Blocking))
     }
 
@@ -160,18 +156,10 @@ impl Connector {
             cm::set_ack_timeout(file, id, timeout)?;
         }
         self.find(&handle, by).await?;
-        let route = cm::query_route(file, id)?;
-        let device = device(&route)?;
-        let address = |found: Option<CmAddress>, otherwise| match found {
-            Some(CmAddress::Ip(address)) => address,
-            _ => otherwise,
-        };
+        let way = PeerRoute::of(&handle, Some((self.from.unwrap_or(self.to), self.to)))?;
         Ok(Resolved {
-            local: address(route.source, self.from.unwrap_or(self.to)),
-            peer: address(route.destination, self.to),
             handle,
-            route,
-            device,
+            way,
             limit: self.limit,
             data: ConnectData::EMPTY,
             offers_ece: false,
@@ -240,53 +228,6 @@ async fn step<W: Waits>(
 }
 
 impl Resolved {
-    /// The local address, with the port that the kernel chose.
-    #[doc(alias = "rdma_get_local_addr")]
-    pub fn local_addr(&self) -> SocketAddr {
-        self.local
-    }
-
-    /// The peer's address.
-    #[doc(alias = "rdma_get_peer_addr")]
-    pub fn peer_addr(&self) -> SocketAddr {
-        self.peer
-    }
-
-    /// The device and port that lead to the peer.
-    pub fn device(&self) -> BoundDevice {
-        self.device
-    }
-
-    /// The path, and how many paths there are.
-    pub fn route(&self) -> &Route {
-        &self.route
-    }
-
-    /// Whether `context` is that device, opened.
-    pub fn is_on(&self, context: &Context) -> bool {
-        is_on(self.device, context)
-    }
-
-    /// Opens that device. About ten system calls; none waits.
-    ///
-    /// # Errors
-    /// [`NotFound`](ErrorKind::NotFound): it is gone, or not in this network namespace; else as
-    /// [`Context::open`].
-    pub fn open(&self) -> Result<Context> {
-        open(self.device)
-    }
-
-    /// A builder for a queue pair at the device's port. It has to be of
-    /// [that device](Self::is_on).
-    pub fn queue_pair<'a>(
-        &self,
-        pd: &'a ProtectionDomain,
-        send_cq: &'a CompletionQueue,
-        recv_cq: &'a CompletionQueue,
-    ) -> QueuePairBuilder<'a, Rc> {
-        pd.queue_pair(Rc, send_cq, recv_cq).port(self.device.port)
-    }
-
     /// Bytes for the peer. Default: none.
     pub fn private_data(mut self, data: ConnectData) -> Self {
         self.data = data;
@@ -305,7 +246,7 @@ impl Resolved {
     /// has to be sent again.
     ///
     /// # Errors
-    /// [`InvalidInput`](ErrorKind::InvalidInput): a queue pair of another device; those of
+    /// [`InvalidInput`](crate::ErrorKind::InvalidInput): a queue pair of another device; those of
     /// [`QueuePair::modify`](crate::QueuePair::modify).
     pub fn attach(self, prepared: PreparedQueuePair<Rc>) -> Result<Attached<Self>, ConnectError> {
         Attached::new(self, prepared)
@@ -332,31 +273,10 @@ impl Resolved {
     }
 }
 
-pub(super) fn is_on(device: BoundDevice, context: &Context) -> bool {
-    // Of what was not found by netlink the index is not known.
-    context
-        .info()
-        .index
-        .is_none_or(|index| index == device.index)
-}
+impl Deref for Resolved {
+    type Target = PeerRoute;
 
-pub(super) fn open(device: BoundDevice) -> Result<Context> {
-    let mut options = crate::discover::Options::default();
-    options.learn_fork = true;
-    let found = uverbs_core::discover::list(&options)?
-        .into_iter()
-        .find(|info| info.index == Some(device.index));
-    let Some(info) = found else {
-        return Err(Error::new(Op::OpenDevice, ErrorKind::NotFound)
-            .fact("device_index", device.index)
-            .hint("the device was removed, or is not in this network namespace"));
-    };
-    crate::Device { info }.open()
-}
-
-/// The device of an id that has one.
-pub(super) fn device(route: &Route) -> Result<BoundDevice> {
-    route.device.ok_or_else(|| {
-        Error::new(Op::CmQuery, ErrorKind::NotFound).hint("the id has no device any more")
-    })
+    fn deref(&self) -> &PeerRoute {
+        &self.way
+    }
 }

@@ -1,18 +1,20 @@
 //! The handshake: a queue pair through its states, and the messages between.
 
 use std::future::Future;
+use std::ops::Deref;
 use std::time::Instant;
 
-use uverbs_core::cm::{self, ConnectionParams, Event, EventKind, Route};
+use uverbs_core::cm::{self, ConnectionParams, Event, EventKind};
 use uverbs_core::types::{Ece, QpState};
 use uverbs_core::{Error, Op, Result};
 
 use super::connection::{Connection, Link};
-use super::connector::{Resolved, is_on};
+use super::connector::Resolved;
 use super::error::{CmError, ConnectError, Step};
 use super::handle::Handle;
 use super::listener::{Request, gave_up};
 use super::pair::{HasId, Pair};
+use super::route::PeerRoute;
 use super::table::Takes;
 use super::wait::{Blocking, Waits, deadline, now};
 use crate::transport::Rc;
@@ -29,10 +31,10 @@ pub struct Attached<S: Side> {
 }
 
 /// One side of a handshake.
-pub(crate) trait Side: HasId {
-    fn route(&self) -> &Route;
-    fn device(&self) -> cm::BoundDevice;
-}
+pub(crate) trait Side: HasId + Deref<Target = PeerRoute> {}
+
+impl Side for Resolved {}
+impl Side for Request {}
 
 impl HasId for Resolved {
     fn handle(&self) -> &Handle {
@@ -40,29 +42,9 @@ impl HasId for Resolved {
     }
 }
 
-impl Side for Resolved {
-    fn route(&self) -> &Route {
-        &self.route
-    }
-
-    fn device(&self) -> cm::BoundDevice {
-        self.device
-    }
-}
-
 impl HasId for Request {
     fn handle(&self) -> &Handle {
         &self.handle
-    }
-}
-
-impl Side for Request {
-    fn route(&self) -> &Route {
-        &self.route
-    }
-
-    fn device(&self) -> cm::BoundDevice {
-        self.device
     }
 }
 
@@ -126,7 +108,7 @@ impl<S: Side> Attached<S> {
 fn check(side: &impl Side, prepared: &PreparedQueuePair<Rc>) -> Result<()> {
     let op = Op::Handshake;
     let context = prepared.raw().pd().context();
-    if !is_on(side.device(), context) {
+    if !side.is_on(context) {
         return Err(Error::invalid(op, "queue_pair")
             .fact("device", context.name().to_owned())
             .fact("device_index", side.device().index)

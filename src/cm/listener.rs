@@ -1,27 +1,28 @@
 //! The passive side: listening, and answering requests.
 
 use std::net::SocketAddr;
+use std::ops::Deref;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use uverbs_core::Result;
 use uverbs_core::cm::{
-    self, BoundDevice, CmAddress, ConnectionParams, Event, EventKind, PortSpace, RejectReason,
-    Route,
+    self, CmAddress, ConnectionParams, Event, EventKind, PortSpace, RejectReason,
 };
 use uverbs_core::types::Ece;
-use uverbs_core::{Op, Result};
 
 use super::Connection;
 use super::channel::EventChannel;
-use super::connector::{LIMIT, device, is_on, open};
+use super::connector::LIMIT;
 use super::data::{AcceptData, RejectData};
 use super::error::{CmError, ConnectError};
 use super::handle::Handle;
 use super::handshake::Attached;
+use super::route::PeerRoute;
 use super::table::Takes;
 use super::wait::{Blocking, Waits, deadline, now};
+use crate::PreparedQueuePair;
 use crate::transport::Rc;
-use crate::{CompletionQueue, Context, PreparedQueuePair, ProtectionDomain, QueuePairBuilder};
 
 /// The most that the kernel keeps by default (`net.rdma_ucm.max_backlog`).
 const BACKLOG: u32 = 1024;
@@ -63,13 +64,10 @@ pub struct Request {
     pub(super) handle: Handle,
     pub(super) asked: ConnectionParams,
     pub(super) ece: Ece,
-    pub(super) route: Route,
-    pub(super) device: BoundDevice,
+    pub(super) way: PeerRoute,
     pub(super) limit: Duration,
     pub(super) data: AcceptData,
     pub(super) agrees_ece: bool,
-    local: SocketAddr,
-    peer: SocketAddr,
 }
 
 /// A listener at `address`. With the unspecified address (`0.0.0.0`, `[::]`) it listens on all
@@ -135,10 +133,7 @@ impl ListenerBuilder {
     }
 
     pub(super) fn bound(&self, space: PortSpace) -> Result<(Handle, SocketAddr)> {
-        let channel = match &self.channel {
-            Some(channel) => channel.clone(),
-            None => EventChannel::open()?,
-        };
+        let channel = EventChannel::given_or_opened(self.channel.as_ref())?;
         let most = match self.backlog {
             0 => BACKLOG,
             some => some,
@@ -240,37 +235,15 @@ impl Request {
     fn of(listener: &Handle, event: &Event) -> Result<Self> {
         // From here on its drop rejects.
         let handle = Handle::of_request(listener.channel(), event.id);
-        let route = cm::query_route(handle.file(), handle.id())?;
-        let device = device(&route)?;
-        let address = |found: Option<CmAddress>| match found {
-            Some(CmAddress::Ip(address)) => Ok(address),
-            _ => Err(uverbs_core::Error::bad_reply(Op::CmQuery, "no IP address")),
-        };
         Ok(Self {
-            local: address(route.source)?,
-            peer: address(route.destination)?,
+            way: PeerRoute::of(&handle, None)?,
             handle,
             asked: event.connection(),
             ece: event.ece,
-            route,
-            device,
             limit: LIMIT,
             data: AcceptData::EMPTY,
             agrees_ece: false,
         })
-    }
-
-    /// The peer's address, as its kernel said; nothing has proved it.
-    #[doc(alias = "rdma_get_peer_addr")]
-    #[doc(alias = "rdma_get_dst_port")]
-    pub fn peer_addr(&self) -> SocketAddr {
-        self.peer
-    }
-
-    /// The address that the peer asked for.
-    #[doc(alias = "rdma_get_local_addr")]
-    pub fn local_addr(&self) -> SocketAddr {
-        self.local
     }
 
     /// What the peer gave to [`Resolved::private_data`](super::Resolved::private_data): 56 bytes,
@@ -282,35 +255,6 @@ impl Request {
     /// The number of the peer's queue pair.
     pub fn peer_qp_num(&self) -> u32 {
         self.asked.qp_num
-    }
-
-    /// The device and port that it came through.
-    pub fn device(&self) -> BoundDevice {
-        self.device
-    }
-
-    /// Whether `context` is that device, opened.
-    pub fn is_on(&self, context: &Context) -> bool {
-        is_on(self.device, context)
-    }
-
-    /// Opens that device, as [`Resolved::open`](super::Resolved::open).
-    ///
-    /// # Errors
-    /// As there.
-    pub fn open(&self) -> Result<Context> {
-        open(self.device)
-    }
-
-    /// A builder for a queue pair at the device's port. It has to be of
-    /// [that device](Self::is_on).
-    pub fn queue_pair<'a>(
-        &self,
-        pd: &'a ProtectionDomain,
-        send_cq: &'a CompletionQueue,
-        recv_cq: &'a CompletionQueue,
-    ) -> QueuePairBuilder<'a, Rc> {
-        pd.queue_pair(Rc, send_cq, recv_cq).port(self.device.port)
     }
 
     /// Bytes for the peer, that it gets with the acceptance. Default: none.
@@ -383,6 +327,14 @@ impl Request {
 
     fn refuse(self, reason: RejectReason, data: &RejectData) -> Result<(), CmError> {
         cm::reject(self.handle.file(), self.handle.id(), reason, &data.data()).map_err(gave_up)
+    }
+}
+
+impl Deref for Request {
+    type Target = PeerRoute;
+
+    fn deref(&self) -> &PeerRoute {
+        &self.way
     }
 }
 

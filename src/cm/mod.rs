@@ -83,6 +83,7 @@ mod id;
 mod listener;
 mod pair;
 mod reaper;
+mod route;
 mod table;
 #[cfg(feature = "tokio")]
 pub(crate) mod tokio;
@@ -96,6 +97,7 @@ pub use error::{CmError, ConnectError, Rejection, Step};
 pub use handshake::Attached;
 pub use id::{Id, IdEvent, IdKey, Join};
 pub use listener::{Listener, ListenerBuilder, Request, listen};
+pub use route::PeerRoute;
 
 #[doc(inline)]
 pub use uverbs_core::cm::{

@@ -1,0 +1,107 @@
+//! Where a peer is, as both sides of a handshake know it.
+
+use std::net::SocketAddr;
+
+use uverbs_core::cm::{self, BoundDevice, CmAddress, Route};
+use uverbs_core::{Error, ErrorKind, Op, Result};
+
+use super::handle::Handle;
+use crate::transport::Rc;
+use crate::{CompletionQueue, Context, ProtectionDomain, QueuePairBuilder};
+
+/// A peer's address, and the device and path that lead to it: what a
+/// [`Resolved`](super::Resolved) and a [`Request`](super::Request) know before there is a queue
+/// pair.
+#[derive(Debug)]
+pub struct PeerRoute {
+    route: Route,
+    device: BoundDevice,
+    local: SocketAddr,
+    peer: SocketAddr,
+}
+
+impl PeerRoute {
+    /// Asks the kernel. One command. Where it has no IP addresses, the local and the peer's are
+    /// those of `otherwise`.
+    pub(super) fn of(handle: &Handle, otherwise: Option<(SocketAddr, SocketAddr)>) -> Result<Self> {
+        let route = cm::query_route(handle.file(), handle.id())?;
+        let device = route.device.ok_or_else(|| {
+            Error::new(Op::CmQuery, ErrorKind::NotFound).hint("the id has no device any more")
+        })?;
+        let (local, peer) = otherwise.unzip();
+        let address = |found, otherwise: Option<SocketAddr>| match (found, otherwise) {
+            (Some(CmAddress::Ip(address)), _) | (_, Some(address)) => Ok(address),
+            _ => Err(Error::bad_reply(Op::CmQuery, "no IP address")),
+        };
+        Ok(Self {
+            local: address(route.source, local)?,
+            peer: address(route.destination, peer)?,
+            route,
+            device,
+        })
+    }
+
+    /// The local address: at the active side with the port that the kernel chose, at the passive
+    /// side the one that the peer asked for.
+    #[doc(alias = "rdma_get_local_addr")]
+    #[doc(alias = "rdma_get_src_port")]
+    pub fn local_addr(&self) -> SocketAddr {
+        self.local
+    }
+
+    /// The peer's address. Of a request, as the peer's kernel said; nothing has proved it.
+    #[doc(alias = "rdma_get_peer_addr")]
+    #[doc(alias = "rdma_get_dst_port")]
+    pub fn peer_addr(&self) -> SocketAddr {
+        self.peer
+    }
+
+    /// The device and port that lead to the peer.
+    pub fn device(&self) -> BoundDevice {
+        self.device
+    }
+
+    /// The path, and how many paths there are.
+    pub fn route(&self) -> &Route {
+        &self.route
+    }
+
+    /// Whether `context` is that device, opened.
+    pub fn is_on(&self, context: &Context) -> bool {
+        // Of what was not found by netlink the index is not known.
+        context
+            .info()
+            .index
+            .is_none_or(|index| index == self.device.index)
+    }
+
+    /// Opens that device. About ten system calls; none waits.
+    ///
+    /// # Errors
+    /// [`NotFound`](ErrorKind::NotFound): it is gone, or not in this network namespace; else as
+    /// [`Context::open`].
+    pub fn open(&self) -> Result<Context> {
+        let mut options = crate::discover::Options::default();
+        options.learn_fork = true;
+        let found = uverbs_core::discover::list(&options)?
+            .into_iter()
+            .find(|info| info.index == Some(self.device.index));
+        let Some(info) = found else {
+            return Err(Error::new(Op::OpenDevice, ErrorKind::NotFound)
+                .fact("device_index", self.device.index)
+                .hint("the device was removed, or is not in this network namespace"));
+        };
+        crate::Device { info }.open()
+    }
+
+    /// A builder for a queue pair at the device's port. It has to be of
+    /// [that device](Self::is_on).
+    pub fn queue_pair<'a>(
+        &self,
+        pd: &'a ProtectionDomain,
+        send_cq: &'a CompletionQueue,
+        recv_cq: &'a CompletionQueue,
+    ) -> QueuePairBuilder<'a, Rc> {
+        pd.queue_pair(Rc, send_cq, recv_cq).port(self.device.port)
+    }
+}
