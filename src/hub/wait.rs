@@ -37,7 +37,8 @@ struct Waiting {
 }
 
 /// It is this thread's turn, until this is dropped.
-struct StandIn<'s>(&'s Shared);
+#[derive(Debug)]
+struct StandIn<'s>(&'s Turns);
 
 /// This thread will be called, until this is dropped.
 struct Follower<'s> {
@@ -102,7 +103,7 @@ impl Shared {
                 continue;
             }
             if turn.is_none() {
-                turn = StandIn::take(self);
+                turn = StandIn::take(&self.turns);
             }
             if turn.is_some() {
                 if let Err(error) = self.stand_in(&waiting, left) {
@@ -174,16 +175,19 @@ impl Wake for Waiting {
 }
 
 impl<'s> StandIn<'s> {
-    fn take(shared: &'s Shared) -> Option<Self> {
-        let was = shared.turns.is_taken.swap(true, Ordering::SeqCst);
-        (!was).then_some(Self(shared))
+    fn take(turns: &'s Turns) -> Option<Self> {
+        // One that is made and dropped again would end the other's turn.
+        if turns.is_taken.swap(true, Ordering::SeqCst) {
+            return None;
+        }
+        Some(Self(turns))
     }
 }
 
 impl Drop for StandIn<'_> {
     fn drop(&mut self) {
-        self.0.turns.is_taken.store(false, Ordering::SeqCst);
-        self.0.turns.call_next();
+        self.0.is_taken.store(false, Ordering::SeqCst);
+        self.0.call_next();
     }
 }
 
@@ -199,5 +203,21 @@ impl Drop for Follower<'_> {
         if was_called && !turns.is_taken() {
             turns.call_next();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_thread_at_a_time_has_the_turn() {
+        let turns = Turns::new(&Bells::default()).unwrap();
+        let turn = StandIn::take(&turns).unwrap();
+        for _ in 0..2 {
+            assert!(StandIn::take(&turns).is_none(), "it is not over yet");
+        }
+        drop(turn);
+        assert!(StandIn::take(&turns).is_some());
     }
 }
