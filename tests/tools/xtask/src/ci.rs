@@ -87,8 +87,8 @@ const STEPS: [Step; 24] = [
     }),
 ];
 
-/// What a step builds for itself alone, below `target`. It is removed after the step: together these
-/// would take more room than all else.
+/// What a step builds for itself alone, below `target`. It is removed after the step: together
+/// these would take more room than all else.
 const OWN_BUILDS: [(&str, &str); 7] = [
     ("surface", "surface"),
     ("api", "api"),
