@@ -20,6 +20,7 @@ mod fuzz;
 mod licences;
 mod lines;
 mod loom;
+mod measure;
 mod metadata;
 mod miri;
 mod mutants;
@@ -64,6 +65,7 @@ enum Task {
     Fuzz(fuzz::Options),
     Lines(lines::Options),
     Loom(loom::Options),
+    Measure(measure::Options),
     Miri(miri::Options),
     Mutants(mutants::Options),
     Package(package::Options),
@@ -95,6 +97,7 @@ fn main() -> ExitCode {
         Task::Fuzz(options) => fuzz::run(&options),
         Task::Lines(options) => lines::run(&options),
         Task::Loom(options) => loom::run(&options),
+        Task::Measure(options) => measure::run(&options),
         Task::Miri(options) => miri::run(&options),
         Task::Mutants(options) => mutants::run(&options),
         Task::Package(options) => package::run(&options),
