@@ -269,6 +269,15 @@ mod tests {
     }
 
     #[test]
+    fn the_kernel_gets_the_argument_itself() {
+        let mut words = argument(&command(&[]), [].iter(), &mut patch_buffer()).unwrap();
+        let start = std::ptr::from_mut(&mut words).cast();
+        let mut call = VerbsIoctl(&mut words);
+        assert_eq!(call.as_ptr(), start);
+        assert_eq!(call.opcode(), RDMA_VERBS_IOCTL as Opcode);
+    }
+
+    #[test]
     fn the_header_announces_the_attributes() {
         for count in [0_u16, 1, 2, 31, 32] {
             let attrs: Vec<_> = (0..count).map(|id| Attr::object(id, id.into())).collect();

@@ -7,7 +7,7 @@ use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
-use std::process::ExitCode;
+use std::process::{Command, ExitCode};
 use testbed::cargo::{command, workspace};
 use testbed::host::{self, Tool};
 
@@ -17,8 +17,14 @@ const CHANGED: [&str; 4] = ["uverbs-core", "uverbs-rxe", "uverbs-mlx5", "uverbs-
 /// Survivors that are known, and what catches them elsewhere or why nothing can.
 const KNOWN: &str = "tests/mutants.txt";
 
-/// Below target/mutants, where `cargo mutants` writes.
-const OUTCOMES: &str = "target/mutants/mutants.out/outcomes.json";
+/// Where `cargo mutants` writes.
+const OUTPUT: &str = "target/mutants/mutants.out";
+
+/// What came of each change.
+const OUTCOMES: &str = "outcomes.json";
+
+/// The changes that it leaves out with `--iterate`.
+const LEFT_OUT: &str = "caught.txt";
 
 /// The tests that are run for every change. Those of `hostile-tests` take longer than all of them,
 /// and are run only for what these miss.
@@ -101,8 +107,7 @@ pub(crate) fn run(options: &Options) -> anyhow::Result<ExitCode> {
     host::ensure(&[Tool::CargoMutants])?;
     let mut score = try_changes(&sample(options), &QUICK, true)?;
     if !score.missed.is_empty() {
-        let again = these(&score.missed);
-        let second = try_changes(&again, &PACKAGES, false)?;
+        let second = try_changes(&only(&score.missed)?, &PACKAGES, false)?;
         score.noticed += second.noticed;
         score.missed = second.missed;
     }
@@ -127,27 +132,50 @@ fn sample(options: &Options) -> Vec<String> {
     arguments
 }
 
-/// The arguments that select the changes with these names.
-fn these(names: &[String]) -> Vec<String> {
-    let packages = CHANGED.iter().map(|name| format!("--package={name}"));
-    let changes = names
-        .iter()
-        .map(|name| format!("--re=^{}$", regex_syntax::escape(name)));
-    packages.chain(changes).collect()
+/// The arguments that select the changes with these names: all others are written down as noticed
+/// before. Expressions would also select every field that may be left out of a struct, whatever its
+/// name.
+fn only(names: &[String]) -> anyhow::Result<Vec<String>> {
+    let packages = CHANGED.map(|name| format!("--package={name}"));
+    let listed = changes().arg("--list").args(&packages).output()?;
+    ensure!(listed.status.success(), "cargo mutants: {}", listed.status);
+    let all = String::from_utf8(listed.stdout)?;
+    let (wanted, others): (Vec<_>, Vec<_>) = all
+        .lines()
+        .partition(|change| names.iter().any(|name| name == change));
+    ensure!(
+        wanted.len() == names.len(),
+        "{} changes are to be tried again, and {} of them are there",
+        names.len(),
+        wanted.len()
+    );
+    let folder = workspace().join(OUTPUT);
+    fs::write(folder.join(LEFT_OUT), others.join("\n") + "\n")?;
+    let mut arguments = packages.to_vec();
+    arguments.push("--iterate".to_owned());
+    Ok(arguments)
 }
 
-/// Runs `cargo mutants` over what `selection` selects, with the tests of the packages `tests`.
-fn try_changes(selection: &[String], tests: &[&str], thinned: bool) -> anyhow::Result<Score> {
+/// `cargo mutants` with what it never changes.
+fn changes() -> Command {
     let mut command = command();
     command
-        .args(["mutants", "--no-config", "--output", "target/mutants"])
-        .args(["--minimum-test-timeout", PATIENCE])
+        .args(["mutants", "--no-config"])
         .args(["--exclude", "**/tests.rs", "--exclude", "**/tests/**"])
         // Nearly always bits that do not overlap are put together, and it is no change. `&` in the
         // same places is one.
         .args(["--exclude-re", r"replace \| with \^"])
         // Compiled for the models of `cargo xtask loom` alone.
-        .args(["--exclude", "**/sync/stand_in.rs"])
+        .args(["--exclude", "**/sync/stand_in.rs"]);
+    command
+}
+
+/// Runs `cargo mutants` over what `selection` selects, with the tests of the packages `tests`.
+fn try_changes(selection: &[String], tests: &[&str], thinned: bool) -> anyhow::Result<Score> {
+    let mut command = changes();
+    command
+        .args(["--output", "target/mutants"])
+        .args(["--minimum-test-timeout", PATIENCE])
         .args(tests.iter().flat_map(|name| ["--test-package", name]))
         .args(selection)
         // Nobody debugs these programs, and linking them takes most of the time.
@@ -167,7 +195,7 @@ fn try_changes(selection: &[String], tests: &[&str], thinned: bool) -> anyhow::R
     {
         bail!("cargo mutants: {status}");
     }
-    let text = fs::read_to_string(workspace().join(OUTCOMES));
+    let text = fs::read_to_string(workspace().join(OUTPUT).join(OUTCOMES));
     score(&text.with_context(|| format!("cargo mutants: {status}, and no {OUTCOMES}"))?)
 }
 
