@@ -217,14 +217,13 @@ impl Buffer {
         })
     }
 
-    /// All of it as a scatter/gather entry, if it is memory of `pd`.
+    /// The same, if it is memory of the domain with this identity.
     #[inline]
-    pub(super) fn whole_in(&self, pd: &ProtectionDomain) -> Option<Sge> {
-        if self.is_in(pd) {
-            self.sge(self.len)
-        } else {
-            None
+    pub(super) fn sge_in(&self, domain: usize, len: usize) -> Option<Sge> {
+        if self.region.domain != domain {
+            return None;
         }
+        self.sge(len)
     }
 
     #[inline]

@@ -13,7 +13,7 @@ use uverbs_core::contract::Srq as _;
 use uverbs_core::types::SrqModify;
 
 use super::Buffer;
-use super::qp::{Receive, post_receive};
+use super::qp::post_receive;
 use super::slab::Slab;
 use super::work::{Finished, Memory, ReceiveRefused};
 use crate::Completion;
@@ -26,7 +26,9 @@ use crate::unpolled::Noted;
 #[derive(Debug)]
 pub struct SharedReceiveQueue {
     srq: crate::SharedReceiveQueue,
-    receiving: Slab<Receive>,
+    receiving: Slab,
+    /// The identity of its protection domain.
+    domain: usize,
     unpolled: Noted,
     /// Ids of receives that are over, whose completions will never be polled.
     over: Vec<u64>,
@@ -40,6 +42,7 @@ impl SharedReceiveQueue {
         Self {
             unpolled: Noted::new(receiving.base()),
             over: Vec::new(),
+            domain: srq.pd().identity(),
             receiving,
             srq,
         }
@@ -61,8 +64,8 @@ impl SharedReceiveQueue {
     /// Why it was refused, and the buffer.
     pub fn recv(&mut self, buffer: Buffer, user_data: u64) -> Result<(), ReceiveRefused> {
         let srq = &mut self.srq;
-        let sge = buffer.whole_in(srq.pd());
-        post_receive(&mut self.receiving, buffer, sge, user_data, |request| {
+        let (table, domain) = (&mut self.receiving, self.domain);
+        post_receive(table, buffer, domain, user_data, |request| {
             // SAFETY: the memory of the scatter/gather entry is a buffer that the table owns until
             // its completion has been polled, or a destroy has been confirmed.
             unsafe { srq.post_recv(&[*request]) }.map_err(|failed| failed.error)
@@ -78,12 +81,8 @@ impl SharedReceiveQueue {
         &mut self,
         completion: Completion<'cq>,
     ) -> Result<Finished, Completion<'cq>> {
-        match self.receiving.remove(completion.wr_id) {
-            Some(receive) => Ok(Finished::new(
-                receive.user_data,
-                receive.memory,
-                &completion,
-            )),
+        match self.receiving.take(completion.wr_id) {
+            Some(received) => Ok(Finished::new(received, &completion)),
             None => Err(completion),
         }
     }
@@ -99,8 +98,8 @@ impl SharedReceiveQueue {
             self.learn();
         }
         while let Some(wr_id) = self.over.pop().or_else(|| self.unpolled.take()) {
-            if let Some(receive) = self.receiving.remove(wr_id) {
-                return Some(Finished::unpolled(receive.user_data, receive.memory, wr_id));
+            if let Some(received) = self.receiving.take(wr_id) {
+                return Some(Finished::unpolled(received, wr_id));
             }
         }
         None
@@ -150,7 +149,10 @@ impl SharedReceiveQueue {
     /// The memory of what was posted, which nothing else uses any more.
     fn take_memory(&mut self) -> Vec<Memory> {
         let unused = std::mem::take(&mut self.receiving);
-        unused.into_iter().map(|receive| receive.memory).collect()
+        let unused = unused.into_iter();
+        unused
+            .filter(|memory| !matches!(memory, Memory::None))
+            .collect()
     }
 }
 

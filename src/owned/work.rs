@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::marker::PhantomData;
+use std::mem::ManuallyDrop;
 use std::ops::Range;
 
 use uverbs_core::PostError;
@@ -12,6 +13,7 @@ use uverbs_core::types::{
 use super::kind::{
     AnyOperation, Atomic, Datagram, Invalidating, Kind, Message, MessageImm, Read, Write,
 };
+use super::slab::Taken;
 use super::{Buffer, ExposedMemory};
 use crate::{AddressHandle, ProtectionDomain};
 
@@ -135,13 +137,6 @@ impl Work {
     pub fn new(operation: Operation<'static>) -> Self {
         Self::of(operation)
     }
-
-    pub(super) fn from_parts(parts: Parts) -> Self {
-        Self {
-            parts,
-            kind: PhantomData,
-        }
-    }
 }
 
 impl Work<Message> {
@@ -226,6 +221,15 @@ impl<K: Datagram> Work<K> {
 }
 
 impl<K: Kind> Work<K> {
+    #[expect(clippy::inline_always, reason = "a part of posting")]
+    #[inline(always)]
+    pub(super) fn from_parts(parts: Parts) -> Self {
+        Self {
+            parts,
+            kind: PhantomData,
+        }
+    }
+
     #[inline]
     fn of(operation: Operation<'static>) -> Self {
         Self {
@@ -253,9 +257,28 @@ impl<K: Kind> Work<K> {
     /// What it moves: a buffer, `(buffer, len)`, `(exposed, range)`, or a list of these
     /// (`Vec<Memory>`, at most 32), which comes back as it is.
     #[inline]
-    pub fn memory(mut self, memory: impl Into<Memory>) -> Self {
-        self.parts.memory = memory.into();
-        self
+    pub fn memory(self, memory: impl Into<Memory>) -> Self {
+        let (parts, memory) = (self.parts, memory.into());
+        if !matches!(parts.memory, Memory::None) {
+            return Self::from_parts(parts.apart().replace_memory(memory.apart()));
+        }
+        let Parts {
+            operation,
+            memory: none,
+            flags,
+            signaled,
+            user_data,
+            destination,
+        } = parts;
+        leave(none);
+        Self::from_parts(Parts {
+            operation,
+            memory,
+            flags,
+            signaled,
+            user_data,
+            destination,
+        })
     }
 
     /// How it is carried out, in addition to being signaled.
@@ -321,6 +344,31 @@ impl Memory {
         self.len() == 0
     }
 
+    /// The buffer, of memory that is known to be one or none.
+    #[expect(clippy::inline_always, reason = "a part of posting")]
+    #[inline(always)]
+    pub(super) fn buffer_or_none(self) -> Option<(Buffer, usize)> {
+        match self {
+            Self::Buffer(buffer, len) => Some((buffer, len)),
+            none => {
+                leave(none);
+                None
+            }
+        }
+    }
+
+    /// As [`Parts::apart`].
+    #[expect(clippy::inline_always, reason = "a part of posting")]
+    #[inline(always)]
+    fn apart(self) -> Self {
+        match self {
+            Self::None => Self::None,
+            Self::Buffer(buffer, len) => Self::Buffer(buffer, len),
+            Self::Exposed(exposed, range) => Self::Exposed(exposed, range),
+            Self::List(list) => Self::List(list),
+        }
+    }
+
     /// The scatter/gather entry for the device: `None` for no memory, an error for a range outside
     /// of it, for memory of another protection domain, and for a list.
     #[expect(clippy::inline_always, reason = "a part of posting")]
@@ -335,6 +383,36 @@ impl Memory {
             _ => None,
         };
         sge.map(Some).ok_or(PostError::InvalidRequest)
+    }
+}
+
+/// Drops what is known to be nothing: a drop that asks would need to have it in memory.
+#[expect(clippy::inline_always, reason = "a part of posting")]
+#[inline(always)]
+pub(super) fn leave<T>(nothing: T) {
+    let _ = ManuallyDrop::new(nothing);
+}
+
+impl Parts {
+    /// The same request as a new value: what is passed on in memory, as anything of its size is, is
+    /// then that and not the request which the compiler may have in registers.
+    #[expect(clippy::inline_always, reason = "a part of posting")]
+    #[inline(always)]
+    pub(super) fn apart(self) -> Self {
+        Self {
+            operation: self.operation,
+            memory: self.memory.apart(),
+            flags: self.flags,
+            signaled: self.signaled,
+            user_data: self.user_data,
+            destination: self.destination,
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn replace_memory(self, memory: Memory) -> Self {
+        Self { memory, ..self }
     }
 }
 
@@ -369,31 +447,31 @@ impl From<(ExposedMemory, Range<usize>)> for Memory {
 impl Finished {
     #[expect(clippy::inline_always, reason = "so that no completion is copied")]
     #[inline(always)]
-    pub(super) fn new(user_data: u64, memory: Memory, completion: &WorkCompletion) -> Self {
+    pub(super) fn new(taken: Taken<'_>, completion: &WorkCompletion) -> Self {
         let status = completion.status;
         let len = if status.is_success() {
-            (completion.byte_len as usize).min(memory.len())
+            (completion.byte_len as usize).min(taken.len)
         } else {
             0
         };
         Self {
-            user_data,
+            user_data: taken.user_data,
             status,
             len,
-            memory,
+            memory: taken.into_memory(),
             completion: *completion,
         }
     }
 
     /// For a request whose completion was lost with its queue.
-    pub(super) fn unpolled(user_data: u64, memory: Memory, wr_id: u64) -> Self {
+    pub(super) fn unpolled(taken: Taken<'_>, wr_id: u64) -> Self {
         let completion = WorkCompletion {
             wr_id,
             status: WcStatus::Flushed,
             opcode: WcOpcode::Recv,
             ..WorkCompletion::default()
         };
-        Self::new(user_data, memory, &completion)
+        Self::new(taken, &completion)
     }
 
     /// The received bytes, if it was a receive into a buffer.

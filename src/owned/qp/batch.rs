@@ -1,25 +1,20 @@
 //! Several requests with one doorbell.
 //!
-//! # Safety
-//!
 //! The members of a batch are in the table from before they are in the ring. A batch that is
 //! dropped is taken out of the ring at once; one that is forgotten, before the queue pair's next
 //! request or batch, and before any of its memory is given back. From when it is submitted on, its
 //! members are requests like all others.
-#![allow(unsafe_code, reason = "posts memory that this queue owns")]
 
 use std::marker::PhantomData;
 
 use uverbs_core::contract::Qp as _;
-use uverbs_core::types::{Payload, QpType};
+use uverbs_core::types::QpType;
 use uverbs_core::{PostError, Result};
 
-use super::put::Put;
-use super::put::{enter, refuse};
+use super::put::{Behind, Put};
 use super::{Owner, QueuePair};
 use crate::owned::kind::Kind;
-use crate::owned::sges::Sges;
-use crate::owned::work::{Memory, Parts, Refused, Work};
+use crate::owned::work::{Parts, Refused, Work};
 use crate::transport::{Carries, Sends, Transport};
 
 /// Send requests that are submitted with one doorbell, from [`QueuePair::batch`].
@@ -69,12 +64,13 @@ impl<T: Transport> Batch<'_, T> {
     ///
     /// # Errors
     /// Why it was refused, and the request with its memory. The batch goes on without it.
-    #[inline]
+    #[expect(clippy::inline_always, reason = "a part of posting")]
+    #[inline(always)]
     pub fn push<K: Kind>(&mut self, work: Work<K>) -> Result<(), Box<Refused>>
     where
         T: Carries<K>,
     {
-        self.owner.push(work.parts)
+        self.owner.push(work.parts, None)
     }
 
     /// Adds a request whose data is copied into the queue, as
@@ -82,7 +78,8 @@ impl<T: Transport> Batch<'_, T> {
     ///
     /// # Errors
     /// As there. The batch goes on without it.
-    #[inline]
+    #[expect(clippy::inline_always, reason = "a part of posting")]
+    #[inline(always)]
     pub fn push_inline<K: Kind>(
         &mut self,
         work: Work<K>,
@@ -91,7 +88,7 @@ impl<T: Transport> Batch<'_, T> {
     where
         T: Carries<K>,
     {
-        self.owner.push_inline(work.parts, bytes)
+        self.owner.push(work.parts, Some(bytes))
     }
 
     /// Adds a request that `put` puts into the ring.
@@ -101,9 +98,7 @@ impl<T: Transport> Batch<'_, T> {
         inline: Option<&[&[u8]]>,
         put: impl Put,
     ) -> Result<(), Box<Refused>> {
-        let (_, id) = self.owner.put_by(work.parts, inline, put)?;
-        self.owner.tables.sending.joined(id);
-        Ok(())
+        self.owner.push_by(work.parts, inline, put)
     }
 
     /// How many requests it has.
@@ -125,7 +120,7 @@ impl<T: Transport> Batch<'_, T> {
     /// of them is posted, and their memory comes back from [`QueuePair::released`].
     #[doc(alias = "ibv_wr_complete")]
     pub fn submit(self) -> Result<(), PostError> {
-        let Owner { qp, tables } = &mut *self.owner;
+        let Owner { qp, tables, .. } = &mut *self.owner;
         let members = tables.sending.submitting();
         match qp.queue.submit_send() {
             Ok(()) => {
@@ -143,47 +138,22 @@ impl<T: Transport> Batch<'_, T> {
 }
 
 impl Owner {
-    #[inline]
-    fn push(&mut self, parts: Parts) -> Result<(), Box<Refused>> {
-        if let Memory::List(list) = &parts.memory {
-            return match Sges::of(list, self.qp.pd()) {
-                Ok(sges) => self.push_list(parts, &sges),
-                Err(error) => refuse(error, Some(parts)),
-            };
-        }
-        match parts.memory.sge(self.qp.pd()) {
-            Ok(sge) => self.add(parts, Payload::Gather(sge.as_slice())),
-            Err(error) => refuse(error, Some(parts)),
-        }
-    }
-
-    /// Kept out of the way of requests with one entry.
-    #[inline(never)]
-    fn push_list(&mut self, parts: Parts, sges: &Sges) -> Result<(), Box<Refused>> {
-        self.add(parts, Payload::Gather(sges.as_slice()))
-    }
-
-    #[inline]
-    fn push_inline(&mut self, parts: Parts, bytes: &[&[u8]]) -> Result<(), Box<Refused>> {
-        if !matches!(parts.memory, Memory::None) {
-            return refuse(PostError::InvalidRequest, Some(parts));
-        }
-        self.add(parts, Payload::Inline(bytes))
+    #[expect(clippy::inline_always, reason = "a part of posting")]
+    #[inline(always)]
+    fn push(&mut self, parts: Parts, inline: Option<&[&[u8]]>) -> Result<(), Box<Refused>> {
+        self.push_by(parts, inline, Behind)
     }
 
     #[expect(clippy::inline_always, reason = "a part of posting")]
     #[inline(always)]
-    fn add(&mut self, parts: Parts, payload: Payload<'_>) -> Result<(), Box<Refused>> {
-        let Self { qp, tables } = self;
-        let sending = &mut tables.sending;
-        let (again, id) = enter(sending, parts)?;
-        let request = again.request(sending, id, payload);
-        // SAFETY: as for a single request: the table owns the memory, and if the batch is
-        // submitted, it leaves the table only as the queue pair's module says.
-        if let Err(error) = unsafe { qp.queue.put_send(&request) } {
-            return again.refused(sending, id, error);
-        }
-        sending.joined(id);
+    fn push_by(
+        &mut self,
+        parts: Parts,
+        inline: Option<&[&[u8]]>,
+        put: impl Put,
+    ) -> Result<(), Box<Refused>> {
+        let id = self.put_by(parts, inline, put)?;
+        self.tables.sending.joined(id);
         Ok(())
     }
 }

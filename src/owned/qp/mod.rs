@@ -33,7 +33,6 @@ use crate::{Completion, QueuePairEndpoint};
 
 pub use batch::Batch;
 pub(super) use recv::post_receive;
-pub(super) use tables::Receive;
 use tables::Tables;
 
 /// A queue pair for posting without `unsafe`; see [the module](crate::owned).
@@ -50,6 +49,8 @@ pub struct QueuePair<T: Transport = QpType> {
 struct Owner {
     qp: crate::QueuePair,
     tables: Tables,
+    /// The identity of its protection domain.
+    domain: usize,
 }
 
 impl<T: Transport> QueuePair<T> {
@@ -58,6 +59,7 @@ impl<T: Transport> QueuePair<T> {
     pub fn new(qp: crate::QueuePair<T>) -> Self {
         let owner = Owner {
             tables: Tables::of(&qp.caps()),
+            domain: qp.pd().identity(),
             qp: qp.untyped(),
         };
         Self {
@@ -102,17 +104,15 @@ impl<T: Transport> QueuePair<T> {
         if completion.qp_num != self.qp_num() {
             return Err(completion);
         }
-        if let Some((user_data, memory)) = self.owner.tables.sending.complete(completion.wr_id) {
-            return Ok(Finished::new(user_data, memory, &completion));
-        }
-        if let Some(receive) = self.owner.tables.receiving.remove(completion.wr_id) {
-            return Ok(Finished::new(
-                receive.user_data,
-                receive.memory,
-                &completion,
-            ));
-        }
-        Err(completion)
+        let Tables { sending, receiving } = &mut self.owner.tables;
+        let taken = match sending.complete(completion.wr_id) {
+            Some(sent) => sent,
+            None => match receiving.take(completion.wr_id) {
+                Some(received) => received,
+                None => return Err(completion),
+            },
+        };
+        Ok(Finished::new(taken, &completion))
     }
 
     /// Takes back memory that has no completion of its own, if there is any: of
@@ -161,7 +161,7 @@ impl<T: Transport> QueuePair<T> {
         drop(mem::take(&mut self.owner.tables));
         let owner = ManuallyDrop::new(self.owner);
         // SAFETY: the queue pair is moved out once: `owner` is neither used nor dropped afterwards,
-        // and its other field, empty tables, owns nothing.
+        // and its other fields, empty tables and a number, own nothing.
         let qp = unsafe { ptr::read(&raw const owner.qp) };
         Ok(qp.with_transport())
     }

@@ -22,7 +22,7 @@ impl<T: Transport> QueuePair<T> {
     where
         T: Carries<K>,
     {
-        self.owner.post(work.parts)
+        self.owner.post(work.parts, None)
     }
 
     /// Posts a send or write request, with or without an immediate value, whose data is copied into
@@ -52,7 +52,7 @@ impl<T: Transport> QueuePair<T> {
     where
         T: Carries<K>,
     {
-        self.owner.post_inline(work.parts, bytes)
+        self.owner.post(work.parts, Some(bytes))
     }
 
     /// Posts a request that `put` puts into the ring.

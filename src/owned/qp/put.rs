@@ -14,80 +14,92 @@ use uverbs_core::types::{Destination, Operation, Payload, SendFlags, SendRequest
 use uverbs_core::{PostError, Result};
 
 use super::Owner;
-use super::tables::{Sending, Sent};
+use super::tables::Sending;
+use crate::AddressHandle;
 use crate::owned::sges::Sges;
-use crate::owned::work::{Memory, Parts, Refused, Work};
+use crate::owned::work::{Memory, Parts, Refused, Work, leave};
 
-impl Owner {
-    #[expect(clippy::inline_always, reason = "a part of posting")]
-    #[inline(always)]
-    pub(super) fn post(&mut self, parts: Parts) -> Result<(), Box<Refused>> {
-        if let Memory::List(list) = &parts.memory {
-            return match Sges::of(list, self.qp.pd()) {
-                Ok(sges) => self.post_list(parts, &sges),
-                Err(error) => refuse(error, Some(parts)),
-            };
-        }
-        match parts.memory.sge(self.qp.pd()) {
-            Ok(sge) => self.post_payload(parts, Payload::Gather(sge.as_slice())),
-            Err(error) => refuse(error, Some(parts)),
-        }
-    }
+/// How a request gets into the ring. It puts this request and no other, and names no other memory.
+pub(crate) trait Put {
+    fn put(self, qp: &mut AnyQp, request: &SendRequest<'_>) -> Result<(), PostError>;
+}
 
-    /// Kept out of the way of requests with one entry.
-    #[inline(never)]
-    fn post_list(&mut self, parts: Parts, sges: &Sges) -> Result<(), Box<Refused>> {
-        self.post_payload(parts, Payload::Gather(sges.as_slice()))
-    }
-
-    #[expect(clippy::inline_always, reason = "a part of posting")]
-    #[inline(always)]
-    pub(super) fn post_inline(
-        &mut self,
-        parts: Parts,
-        bytes: &[&[u8]],
-    ) -> Result<(), Box<Refused>> {
-        if !matches!(parts.memory, Memory::None) {
-            return refuse(PostError::InvalidRequest, Some(parts));
-        }
-        self.post_payload(parts, Payload::Inline(bytes))
-    }
-
-    #[expect(clippy::inline_always, reason = "a part of posting")]
-    #[inline(always)]
-    fn post_payload(&mut self, parts: Parts, payload: Payload<'_>) -> Result<(), Box<Refused>> {
-        self.settle();
-        let sending = &mut self.tables.sending;
-        let (again, wr_id) = enter(sending, parts)?;
-        let request = again.request(sending, wr_id, payload);
-        // SAFETY: the memory of the scatter/gather entries is buffers that the table now owns, or
-        // exposed memory that lends no references and that the table keeps registered. It leaves
-        // the table only as the module documentation says.
-        match unsafe { self.qp.post_send(&[request]) } {
-            Ok(()) => Ok(()),
-            Err(failed) => again.refused(sending, wr_id, failed.error),
-        }
+/// What only one vendor's requests name.
+impl<F: FnOnce(&mut AnyQp, &SendRequest<'_>) -> Result<(), PostError>> Put for F {
+    #[inline]
+    fn put(self, qp: &mut AnyQp, request: &SendRequest<'_>) -> Result<(), PostError> {
+        self(qp, request)
     }
 }
 
-/// How a request gets into the ring where that is not by [`Qp::put_send`]: with what only one
-/// vendor's requests name. It puts this request and no other, and names no other memory.
-pub(crate) trait Put: FnOnce(&mut AnyQp, &SendRequest<'_>) -> Result<(), PostError> {}
+/// By itself, with a doorbell.
+struct Alone;
 
-impl<F: FnOnce(&mut AnyQp, &SendRequest<'_>) -> Result<(), PostError>> Put for F {}
+impl Put for Alone {
+    #[expect(clippy::inline_always, reason = "a part of posting")]
+    #[inline(always)]
+    fn put(self, qp: &mut AnyQp, request: &SendRequest<'_>) -> Result<(), PostError> {
+        // SAFETY: the memory of the scatter/gather entries is buffers that the table now owns, or
+        // exposed memory that lends no references and that the table keeps registered. It leaves
+        // the table only as the module documentation says.
+        unsafe { qp.post_send(&[*request]) }.map_err(|(_, error)| error)
+    }
+}
+
+/// Behind others, without a doorbell.
+pub(super) struct Behind;
+
+impl Put for Behind {
+    #[expect(clippy::inline_always, reason = "a part of posting")]
+    #[inline(always)]
+    fn put(self, qp: &mut AnyQp, request: &SendRequest<'_>) -> Result<(), PostError> {
+        // SAFETY: as above: the table owns the memory, from before the request is submitted.
+        unsafe { qp.put_send(request) }
+    }
+}
+
+/// The bytes of an inline request.
+type Inline<'a> = Option<&'a [&'a [u8]]>;
 
 impl Owner {
-    /// Posts one request by `put`.
+    /// Posts one request.
+    #[expect(clippy::inline_always, reason = "a part of posting")]
+    #[inline(always)]
+    pub(super) fn post(&mut self, parts: Parts, inline: Inline<'_>) -> Result<(), Box<Refused>> {
+        // With its memory in the table before anything can unwind, the compiler need not have it on
+        // the stack.
+        if self.tables.sending.has_batch() {
+            return self.post_after_batch(parts.apart(), inline);
+        }
+        self.put_by(parts, inline, Alone)?;
+        Ok(())
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn post_after_batch(&mut self, parts: Parts, inline: Inline<'_>) -> Result<(), Box<Refused>> {
+        self.settle();
+        self.post(parts, inline)
+    }
+
+    /// Posts one request by `put`, which puts it into the ring only.
     pub(super) fn post_by(
         &mut self,
         parts: Parts,
-        inline: Option<&[&[u8]]>,
+        inline: Inline<'_>,
         put: impl Put,
     ) -> Result<(), Box<Refused>> {
         self.settle();
         // A request that an unwind left in the ring must not be submitted with this one.
         self.qp.queue.abort_send();
-        let (again, wr_id) = self.put_by(parts, inline, put)?;
+        let again = Again {
+            peer: parts
+                .destination
+                .as_ref()
+                .map(|(_, qp_num, qkey)| (*qp_num, *qkey)),
+            ..Again::of(&parts)
+        };
+        let wr_id = self.put_by(parts, inline, put)?;
         self.qp.queue.submit_send().or_else(|error| {
             if !matches!(error, PostError::Doorbell(_)) {
                 self.qp.queue.abort_send();
@@ -96,13 +108,73 @@ impl Owner {
         })
     }
 
-    /// Puts a request into the table, and into the ring by `put`.
+    /// Puts a request into the table, and into the ring by `put`. Returns its id.
+    #[expect(clippy::inline_always, reason = "a part of posting")]
+    #[inline(always)]
     pub(super) fn put_by(
         &mut self,
         parts: Parts,
-        inline: Option<&[&[u8]]>,
+        inline: Inline<'_>,
         put: impl Put,
-    ) -> Result<(Again, u64), Box<Refused>> {
+    ) -> Result<u64, Box<Refused>> {
+        let again = Again::of(&parts);
+        let ordinary = match &parts.memory {
+            Memory::Buffer(..) => inline.is_none(),
+            Memory::None => true,
+            _ => false,
+        };
+        if !ordinary || parts.destination.is_some() || again.changes_keys() {
+            return self.put_any(again, parts.apart(), inline, put);
+        }
+        let Parts {
+            memory,
+            user_data,
+            destination,
+            ..
+        } = parts;
+        leave(destination);
+        let (sending, signaled) = (&mut self.tables.sending, again.signaled);
+        let sge;
+        let (wr_id, payload) = if let Some((buffer, len)) = memory.buffer_or_none() {
+            let Some(whole) = buffer.sge_in(self.domain, len) else {
+                let memory = Memory::Buffer(buffer, len);
+                return again.refuse(PostError::InvalidRequest, user_data, memory);
+            };
+            sge = whole;
+            match sending.insert(user_data, buffer, len, signaled) {
+                Ok(wr_id) => (wr_id, Payload::Gather(slice::from_ref(&sge))),
+                Err(buffer) => {
+                    let memory = Memory::Buffer(buffer, len);
+                    return again.refuse(PostError::QueueFull, user_data, memory);
+                }
+            }
+        } else {
+            let Some(wr_id) = sending.insert_bare(user_data, signaled) else {
+                return again.refuse(PostError::QueueFull, user_data, Memory::None);
+            };
+            match inline {
+                Some(bytes) => (wr_id, Payload::Inline(bytes)),
+                None => (wr_id, Payload::Gather(&[])),
+            }
+        };
+        match put.put(&mut self.qp.queue, &again.request(wr_id, payload, None)) {
+            Ok(()) => Ok(wr_id),
+            Err(error) => again.refused(sending, wr_id, error),
+        }
+    }
+
+    /// The same, for any request: apart, so that ordinary ones are not in its way.
+    #[inline(never)]
+    fn put_any(
+        &mut self,
+        again: Again,
+        parts: Parts,
+        inline: Inline<'_>,
+        put: impl Put,
+    ) -> Result<u64, Box<Refused>> {
+        if again.changes_keys() {
+            return refuse(PostError::UnsupportedOperation, Some(parts));
+        }
         let sges;
         let payload = match inline {
             Some(bytes) if matches!(parts.memory, Memory::None) => Payload::Inline(bytes),
@@ -119,11 +191,27 @@ impl Owner {
                 Payload::Gather(sges.as_slice())
             }
         };
+        let (address, peer) = match parts.destination {
+            Some((address, qp_num, qkey)) => (Some(address), Some((qp_num, qkey))),
+            None => (None, None),
+        };
+        let again = Again { peer, ..again };
         let sending = &mut self.tables.sending;
-        let (again, wr_id) = enter(sending, parts)?;
-        let request = again.request(sending, wr_id, payload);
-        match put(&mut self.qp.queue, &request) {
-            Ok(()) => Ok((again, wr_id)),
+        let entered = sending.insert_any(parts.user_data, parts.memory, address, again.signaled);
+        let wr_id = match entered {
+            Ok(wr_id) => wr_id,
+            Err((memory, address)) => {
+                let parts = again.parts(parts.user_data, memory, address);
+                return refuse(PostError::QueueFull, Some(parts));
+            }
+        };
+        let destination = peer.and_then(|(qp_num, qkey)| {
+            let address = sending.address(wr_id)?;
+            Some(address.to(qp_num, qkey))
+        });
+        let request = again.request(wr_id, payload, destination);
+        match put.put(&mut self.qp.queue, &request) {
+            Ok(()) => Ok(wr_id),
             Err(error) => again.refused(sending, wr_id, error),
         }
     }
@@ -131,38 +219,9 @@ impl Owner {
 
 #[cold]
 #[inline(never)]
-pub(super) fn refuse<T>(error: PostError, parts: Option<Parts>) -> Result<T, Box<Refused>> {
+fn refuse<T>(error: PostError, parts: Option<Parts>) -> Result<T, Box<Refused>> {
     let work = parts.map(Work::from_parts);
     Err(Box::new(Refused { error, work }))
-}
-
-/// Puts a request into the table, before it is put into the ring. Returns what is not in the table,
-/// and its id.
-#[expect(clippy::inline_always, reason = "a part of posting")]
-#[inline(always)]
-pub(super) fn enter(sending: &mut Sending, parts: Parts) -> Result<(Again, u64), Box<Refused>> {
-    let operation = parts.operation;
-    if matches!(
-        operation,
-        Operation::BindWindow(_) | Operation::LocalInvalidate(_)
-    ) {
-        return refuse(PostError::UnsupportedOperation, Some(parts));
-    }
-    let (flags, signaled) = (parts.flags, parts.signaled);
-    let (address, peer) = match parts.destination {
-        Some((address, qp_num, qkey)) => (Some(address), Some((qp_num, qkey))),
-        None => (None, None),
-    };
-    let again = Again {
-        operation,
-        flags,
-        signaled,
-        peer,
-    };
-    match sending.insert(Sent::new(parts.user_data, parts.memory, address), signaled) {
-        Ok(wr_id) => Ok((again, wr_id)),
-        Err(sent) => refuse(PostError::QueueFull, Some(again.parts(sent))),
-    }
 }
 
 /// What is not in the table, to make the request once more.
@@ -175,20 +234,36 @@ pub(super) struct Again {
 }
 
 impl Again {
+    #[expect(clippy::inline_always, reason = "a part of posting")]
+    #[inline(always)]
+    fn of(parts: &Parts) -> Self {
+        Self {
+            operation: parts.operation,
+            flags: parts.flags,
+            signaled: parts.signaled,
+            peer: None,
+        }
+    }
+
+    /// Whether it changes who may access memory.
+    #[expect(clippy::inline_always, reason = "a part of posting")]
+    #[inline(always)]
+    fn changes_keys(&self) -> bool {
+        matches!(
+            self.operation,
+            Operation::BindWindow(_) | Operation::LocalInvalidate(_)
+        )
+    }
+
     /// The request for the ring, with the id that it has in the table.
     #[expect(clippy::inline_always, reason = "a part of posting")]
     #[inline(always)]
-    pub(super) fn request<'a>(
+    fn request<'a>(
         &self,
-        sending: &'a Sending,
         wr_id: u64,
         payload: Payload<'a>,
+        destination: Option<Destination<'a>>,
     ) -> SendRequest<'a> {
-        let destination = self
-            .peer
-            .and_then(|(qp_num, qkey)| -> Option<Destination<'_>> {
-                Some(sending.get(wr_id)?.address.as_ref()?.to(qp_num, qkey))
-            });
         let signal = if self.signaled {
             SendFlags::SIGNALED
         } else {
@@ -203,20 +278,29 @@ impl Again {
         }
     }
 
-    #[cold]
-    #[inline(never)]
-    fn parts(self, sent: Sent) -> Parts {
+    fn parts(self, user_data: u64, memory: Memory, address: Option<AddressHandle>) -> Parts {
         Parts {
             operation: self.operation,
             flags: self.flags,
             signaled: self.signaled,
-            user_data: sent.user_data,
-            memory: sent.memory,
-            destination: sent
-                .address
+            user_data,
+            memory,
+            destination: address
                 .zip(self.peer)
                 .map(|(address, (qp_num, qkey))| (address, qp_num, qkey)),
         }
+    }
+
+    /// Gives back a request without a destination that did not get into the table.
+    #[cold]
+    #[inline(never)]
+    fn refuse<T>(
+        self,
+        error: PostError,
+        user_data: u64,
+        memory: Memory,
+    ) -> Result<T, Box<Refused>> {
+        refuse(error, Some(self.parts(user_data, memory, None)))
     }
 
     #[cold]
@@ -231,7 +315,11 @@ impl Again {
         if matches!(error, PostError::Doorbell(_)) {
             return refuse(error, None);
         }
-        let sent = sending.refused(wr_id);
-        refuse(error, sent.map(|sent| self.parts(sent)))
+        let parts = sending.refused(wr_id).map(|sent| {
+            let user_data = sent.user_data;
+            let (memory, address) = sent.apart();
+            self.parts(user_data, memory, address)
+        });
+        refuse(error, parts)
     }
 }

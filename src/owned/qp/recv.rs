@@ -6,14 +6,14 @@
 //! ring, and leaves it as described there.
 #![allow(unsafe_code, reason = "posts memory that this queue owns")]
 
-use uverbs_core::types::{RecvRequest, Sge};
+use uverbs_core::contract::Qp as _;
+use uverbs_core::types::RecvRequest;
 use uverbs_core::{PostError, Result};
 
-use super::QueuePair;
-use super::tables::Receive;
+use super::{Owner, QueuePair};
 use crate::owned::Buffer;
 use crate::owned::sges::Sges;
-use crate::owned::slab::Slab;
+use crate::owned::slab::{Slab, Taken};
 use crate::owned::work::{Memory, MemoryRefused, ReceiveRefused};
 use crate::transport::{Receives, Transport};
 
@@ -28,19 +28,13 @@ impl<T: Transport> QueuePair<T> {
     where
         T: Receives,
     {
-        let qp = &mut self.owner.qp;
-        let sge = buffer.whole_in(qp.pd());
-        post_receive(
-            &mut self.owner.tables.receiving,
-            buffer,
-            sge,
-            user_data,
-            |request| {
-                // SAFETY: the memory of the scatter/gather entry is a buffer that the table owns
-                // until its completion has been polled, or a destroy or reset has been confirmed.
-                unsafe { qp.post_recv(&[*request]) }.map_err(|failed| failed.error)
-            },
-        )
+        let Owner { qp, tables, domain } = &mut self.owner;
+        let table = &mut tables.receiving;
+        post_receive(table, buffer, *domain, user_data, |request| {
+            // SAFETY: the memory of the scatter/gather entry is a buffer that the table owns until
+            // its completion has been polled, or a destroy or reset has been confirmed.
+            unsafe { qp.queue.post_recv(&[*request]) }.map_err(|(_, error)| error)
+        })
     }
 
     /// Posts memory of any kind to receive a message into: a part of a buffer, exposed memory, or a
@@ -65,20 +59,21 @@ impl<T: Transport> QueuePair<T> {
             Ok(sges) => sges,
             Err(error) => return Err(MemoryRefused { error, memory }),
         };
-        let receive = Receive { user_data, memory };
         let receiving = &mut self.owner.tables.receiving;
-        let wr_id = receiving.insert(receive).map_err(|receive| MemoryRefused {
-            error: PostError::QueueFull,
-            memory: receive.memory,
-        })?;
+        let wr_id = receiving
+            .insert_any(RECEIVE, user_data, memory, None)
+            .map_err(|(memory, _)| MemoryRefused {
+                error: PostError::QueueFull,
+                memory,
+            })?;
         let scatter = sges.as_slice();
         // SAFETY: the memory is in the table until its completion has been polled, or a destroy or
         // reset has been confirmed; exposed memory lends no references.
         let posted = unsafe { self.owner.qp.post_recv(&[RecvRequest { wr_id, scatter }]) };
-        posted.or_else(|failed| match receiving.remove(wr_id) {
+        posted.or_else(|failed| match receiving.take(wr_id) {
             Some(receive) => Err(MemoryRefused {
                 error: failed.error,
-                memory: receive.memory,
+                memory: receive.into_memory(),
             }),
             None => Ok(()),
         })
@@ -98,26 +93,26 @@ impl<T: Transport> QueuePair<T> {
     }
 }
 
-/// Puts `buffer` into `table` and posts it as `sge`; returns it if it is refused.
+/// The turn of every receive: which of them are over is told by their completions alone.
+const RECEIVE: u64 = 1;
+
+/// Puts `buffer` into `table` and posts it; returns it if it is refused.
 #[expect(clippy::inline_always, reason = "a part of posting")]
 #[inline(always)]
 pub(in crate::owned) fn post_receive(
-    table: &mut Slab<Receive>,
+    table: &mut Slab,
     buffer: Buffer,
-    sge: Option<Sge>,
+    domain: usize,
     user_data: u64,
     post: impl FnOnce(&RecvRequest<'_>) -> Result<(), PostError>,
 ) -> Result<(), ReceiveRefused> {
-    let Some(sge) = sge else {
+    let len = buffer.len();
+    let Some(sge) = buffer.sge_in(domain, len) else {
         return Err(ReceiveRefused::new(PostError::InvalidRequest, buffer));
     };
-    let receive = Receive {
-        user_data,
-        memory: Memory::from(buffer),
-    };
-    let wr_id = match table.insert(receive) {
+    let wr_id = match table.insert(RECEIVE, user_data, buffer, len) {
         Ok(id) => id,
-        Err(receive) => return receive_refused(PostError::QueueFull, Some(receive)),
+        Err(buffer) => return Err(ReceiveRefused::new(PostError::QueueFull, buffer)),
     };
     let scatter = [sge];
     let request = RecvRequest {
@@ -126,14 +121,14 @@ pub(in crate::owned) fn post_receive(
     };
     match post(&request) {
         Ok(()) => Ok(()),
-        Err(error) => receive_refused(error, table.remove(wr_id)),
+        Err(error) => refused(table, wr_id, error),
     }
 }
 
 #[cold]
 #[inline(never)]
-fn receive_refused(error: PostError, receive: Option<Receive>) -> Result<(), ReceiveRefused> {
-    match receive.map(|receive| receive.memory) {
+fn refused(table: &mut Slab, wr_id: u64, error: PostError) -> Result<(), ReceiveRefused> {
+    match table.take(wr_id).map(Taken::into_memory) {
         Some(Memory::Buffer(buffer, _)) => Err(ReceiveRefused::new(error, buffer)),
         // Only buffers are put into the table here, and nothing takes them out in between.
         _ => Ok(()),

@@ -5,32 +5,15 @@ use std::collections::VecDeque;
 use uverbs_core::types::QpCaps;
 
 use crate::AddressHandle;
-use crate::owned::slab::Slab;
+use crate::owned::Buffer;
+use crate::owned::slab::{Slab, Slot, Taken};
 use crate::owned::work::{Memory, Released};
 
 /// The requests of both queues.
 #[derive(Debug, Default)]
 pub(super) struct Tables {
     pub(super) sending: Sending,
-    pub(super) receiving: Slab<Receive>,
-}
-
-/// A receive request in a queue.
-#[derive(Debug)]
-pub(in crate::owned) struct Receive {
-    pub(in crate::owned) user_data: u64,
-    pub(in crate::owned) memory: Memory,
-}
-
-/// A send request in a queue: only what is needed when it ends.
-#[derive(Debug)]
-pub(super) struct Sent {
-    pub(super) user_data: u64,
-    pub(super) memory: Memory,
-    /// Kept until then, because the request refers to the kernel's handle by number.
-    pub(super) address: Option<AddressHandle>,
-    /// Its position among all send requests of the queue pair.
-    turn: u64,
+    pub(super) receiving: Slab,
 }
 
 /// A request that was in the table. Its id may be another's by now, its turn may not.
@@ -50,8 +33,9 @@ pub(super) struct Batched(Vec<Ticket>);
 /// ends every unsignaled one with an earlier turn.
 #[derive(Debug, Default)]
 pub(super) struct Sending {
-    slots: Slab<Sent>,
-    next_turn: u64,
+    slots: Slab,
+    /// How many there were.
+    turns: u64,
     /// Unsignaled ones that were not passed by a completion, by turn.
     unsignaled: VecDeque<Ticket>,
     /// Those of the batch that is being put together.
@@ -78,91 +62,102 @@ impl Tables {
 
     /// The memory of all requests.
     pub(super) fn into_memory(self) -> Vec<Memory> {
-        let sent = self.sending.slots.into_iter().map(|sent| sent.memory);
-        let received = self.receiving.into_iter().map(|receive| receive.memory);
-        sent.chain(received)
+        self.sending
+            .slots
+            .into_iter()
+            .chain(self.receiving)
             .filter(|memory| !matches!(memory, Memory::None))
             .collect()
     }
 }
 
-impl Sent {
-    #[expect(clippy::inline_always, reason = "a part of posting and polling")]
+impl Sending {
+    /// Puts a request into the table, before it is put into the ring. Returns its buffer if there
+    /// is no room.
+    #[expect(clippy::inline_always, reason = "a part of posting")]
     #[inline(always)]
-    pub(super) fn new(user_data: u64, memory: Memory, address: Option<AddressHandle>) -> Self {
-        Self {
-            user_data,
-            memory,
-            address,
-            turn: 0,
+    pub(super) fn insert(
+        &mut self,
+        user_data: u64,
+        buffer: Buffer,
+        len: usize,
+        signaled: bool,
+    ) -> Result<u64, Buffer> {
+        let id = self.slots.insert(self.turns + 1, user_data, buffer, len)?;
+        self.inserted(id, signaled);
+        Ok(id)
+    }
+
+    /// The same, for one without memory.
+    #[expect(clippy::inline_always, reason = "a part of posting")]
+    #[inline(always)]
+    pub(super) fn insert_bare(&mut self, user_data: u64, signaled: bool) -> Option<u64> {
+        let id = self.slots.insert_bare(self.turns + 1, user_data)?;
+        self.inserted(id, signaled);
+        Some(id)
+    }
+
+    /// The same, for any. Returns what it has if there is no room.
+    pub(super) fn insert_any(
+        &mut self,
+        user_data: u64,
+        memory: Memory,
+        address: Option<AddressHandle>,
+        signaled: bool,
+    ) -> Result<u64, (Memory, Option<AddressHandle>)> {
+        let turn = self.turns + 1;
+        let id = self.slots.insert_any(turn, user_data, memory, address)?;
+        self.inserted(id, signaled);
+        Ok(id)
+    }
+
+    #[expect(clippy::inline_always, reason = "a part of posting")]
+    #[inline(always)]
+    fn inserted(&mut self, id: u64, signaled: bool) {
+        self.turns += 1;
+        if !signaled {
+            self.note_unsignaled(id);
         }
     }
-}
 
-/// Out of the way of requests without an address.
-#[cold]
-#[inline(never)]
-fn let_go(address: AddressHandle) {
-    drop(address);
-}
-
-impl Sending {
-    /// Puts a request into the table, before it is put into the ring. Returns it if there is no
-    /// room.
-    #[expect(clippy::inline_always, reason = "a part of posting and polling")]
-    #[inline(always)]
-    pub(super) fn insert(&mut self, mut sent: Sent, signaled: bool) -> Result<u64, Sent> {
-        let turn = self.next_turn;
-        sent.turn = turn;
-        let id = self.slots.insert(sent)?;
-        self.next_turn = turn.wrapping_add(1);
-        if !signaled {
-            self.unsignaled.push_back(Ticket { id, turn });
-        }
-        Ok(id)
+    #[inline(never)]
+    fn note_unsignaled(&mut self, id: u64) {
+        let turn = self.turns;
+        self.unsignaled.push_back(Ticket { id, turn });
     }
 
     /// Takes out a request that was refused, which is the youngest.
     #[cold]
-    pub(super) fn refused(&mut self, id: u64) -> Option<Sent> {
-        let sent = self.slots.remove(id)?;
-        if self
-            .unsignaled
-            .back()
-            .is_some_and(|last| last.turn == sent.turn)
-        {
+    pub(super) fn refused(&mut self, id: u64) -> Option<Taken<'_>> {
+        let refused = self.slots.take(id)?;
+        let youngest = self.unsignaled.back();
+        if youngest.is_some_and(|last| last.turn == refused.turn) {
             self.unsignaled.pop_back();
         }
-        Some(sent)
+        Some(refused)
     }
 
-    /// Takes out a request whose completion has been polled: its number and its memory.
+    /// Takes out a request whose completion has been polled.
     #[expect(clippy::inline_always, reason = "a part of polling")]
     #[inline(always)]
-    pub(super) fn complete(&mut self, id: u64) -> Option<(u64, Memory)> {
-        let Sent {
-            user_data,
-            memory,
-            address,
-            turn,
-        } = self.slots.remove(id)?;
-        if let Some(address) = address {
-            let_go(address);
-        }
+    pub(super) fn complete(&mut self, id: u64) -> Option<Taken<'_>> {
         if !self.unsignaled.is_empty() {
-            self.pass(turn);
+            self.pass(id);
         }
-        Some((user_data, memory))
+        self.slots.take(id)
     }
 
-    /// Everything before this turn is over.
+    /// Everything before the request with this id is over.
     #[cold]
     #[inline(never)]
-    fn pass(&mut self, turn: u64) {
+    fn pass(&mut self, id: u64) {
+        let Some(turn) = self.slots.get(id).map(Slot::turn) else {
+            return;
+        };
         // A failed request has a completion of its own though it is unsignaled: its slot is then
-        // empty or another's, which `take` notices.
+        // empty or another's by the time that it gets here.
         while let Some(&first) = self.unsignaled.front()
-            && first.turn <= turn
+            && first.turn < turn
         {
             self.unsignaled.pop_front();
             self.end(first, true);
@@ -172,10 +167,8 @@ impl Sending {
     /// The request ends without a completion. If it has no memory, nobody wants to know.
     fn end(&mut self, ticket: Ticket, carried_out: bool) {
         match self.at(ticket) {
-            Some(sent) if !matches!(sent.memory, Memory::None) => {
-                self.over.push_back((ticket, carried_out));
-            }
-            Some(_) => drop(self.slots.remove(ticket.id)),
+            Some(sent) if sent.has_memory() => self.over.push_back((ticket, carried_out)),
+            Some(_) => self.slots.remove(ticket.id),
             None => {}
         }
     }
@@ -184,11 +177,11 @@ impl Sending {
     pub(super) fn released(&mut self) -> Option<Released> {
         while let Some((ticket, carried_out)) = self.over.pop_front() {
             if self.at(ticket).is_some()
-                && let Some(sent) = self.slots.remove(ticket.id)
+                && let Some(sent) = self.slots.take(ticket.id)
             {
                 return Some(Released {
                     user_data: sent.user_data,
-                    memory: sent.memory,
+                    memory: sent.into_memory(),
                     carried_out,
                 });
             }
@@ -199,7 +192,7 @@ impl Sending {
     /// Notes that the youngest request is a member of the batch.
     #[inline]
     pub(super) fn joined(&mut self, id: u64) {
-        let turn = self.next_turn.wrapping_sub(1);
+        let turn = self.turns;
         self.batch.push(Ticket { id, turn });
     }
 
@@ -246,16 +239,16 @@ impl Sending {
         }
     }
 
-    #[inline]
-    pub(super) fn get(&self, id: u64) -> Option<&Sent> {
-        self.slots.get(id)
+    /// Where the datagram with this id goes.
+    pub(super) fn address(&self, id: u64) -> Option<&AddressHandle> {
+        self.slots.get(id)?.address()
     }
 
     /// The request that the ticket was given for, if it is still there.
-    fn at(&self, ticket: Ticket) -> Option<&Sent> {
+    fn at(&self, ticket: Ticket) -> Option<&Slot> {
         self.slots
             .get(ticket.id)
-            .filter(|sent| sent.turn == ticket.turn)
+            .filter(|sent| sent.turn() == ticket.turn)
     }
 
     pub(super) fn len(&self) -> usize {
