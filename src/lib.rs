@@ -91,6 +91,7 @@
 //! | [`time`], [`rate`], [`address`], [`memory`], [`request`] | parts of settings and requests |
 //! | [`completion`], [`event`], [`error`] | what comes back |
 //! | [`cm`] | connections by IP address (`rdma_cm`) |
+//! | [`stream`] | streams of bytes by IP address |
 //! | [`exchange`] | telling a peer endpoints, memory, and that this side is ready |
 //! | [`transport`] | what queue pairs of each transport can be set to and can do |
 //! | [`transition`] | the states of a queue pair |
@@ -147,6 +148,7 @@ mod qp;
 #[cfg(feature = "rings")]
 pub mod rings;
 mod srq;
+pub mod stream;
 pub mod transport;
 mod unpolled;
 mod unwind;

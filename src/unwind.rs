@@ -11,7 +11,7 @@ use crate::transport::Transport;
 use crate::{
     AddressHandle, CompletionChannel, CompletionQueue, CompletionQueueBuilder, Context,
     MemoryRegion, MemoryWindow, OpenOptions, PreparedQueuePair, ProtectionDomain, QueuePair,
-    QueuePairBuilder, SharedReceiveQueue, SharedReceiveQueueBuilder, cm, hub, owned,
+    QueuePairBuilder, SharedReceiveQueue, SharedReceiveQueueBuilder, cm, hub, owned, stream,
 };
 
 impl<T: Transport> UnwindSafe for PreparedQueuePair<T> {}
@@ -69,6 +69,11 @@ as_good_as_before![
     hub::Prepared,
     hub::Receive<'_>,
     hub::Request<'_>,
+    stream::Chunk,
+    stream::Stream,
+    stream::StreamListener,
+    stream::Streams,
+    stream::StreamsBuilder,
 ];
 
 /// What threads, tasks and code that catches a panic may do with every handle.
@@ -122,5 +127,10 @@ mod tests {
         goes_everywhere::<hub::Prepared>();
         goes_everywhere::<hub::Receive<'static>>();
         goes_everywhere::<hub::Request<'static>>();
+        goes_everywhere::<stream::Chunk>();
+        goes_everywhere::<stream::Stream>();
+        goes_everywhere::<stream::StreamListener>();
+        goes_everywhere::<stream::Streams>();
+        goes_everywhere::<stream::StreamsBuilder>();
     }
 }

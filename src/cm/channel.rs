@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use uverbs_core::cm::{self, CmFile, Event};
 use uverbs_core::{ErrorKind, Op, Result};
 
+use super::attend::Attendant;
 use super::reaper::Reaper;
 use super::table::{Remains, Table, Takes};
 use crate::discover;
@@ -53,6 +54,8 @@ pub(crate) struct Channel {
     changed: Condvar,
     /// Whether tasks take events as well. They wake no thread that waits for the file.
     has_tasks: AtomicBool,
+    /// The thread that waits for the file, if there is one for that alone.
+    attendant: Attendant,
 }
 
 #[derive(Debug, Default)]
@@ -138,6 +141,11 @@ impl ChannelOptions {
 }
 
 impl EventChannel {
+    /// Has a thread read its events from now on.
+    pub(crate) fn keep_attended(&self) {
+        self.shared.keep_attended();
+    }
+
     /// The channel that the user wants, or one of its own.
     pub(super) fn given_or_opened(given: Option<&Self>) -> Result<Self> {
         given.map_or_else(Self::open, |channel| Ok(channel.clone()))
@@ -152,6 +160,7 @@ impl EventChannel {
                 state: Mutex::default(),
                 changed: Condvar::new(),
                 has_tasks: AtomicBool::new(false),
+                attendant: Attendant::default(),
             }),
         })
     }
@@ -166,6 +175,28 @@ impl Channel {
     #[cfg(feature = "tokio")]
     pub(crate) fn has_tasks(&self) {
         self.has_tasks.store(true, Ordering::Release);
+    }
+
+    /// Has a thread of its own wait for the file, from now on: events wake those who wait for
+    /// them, and nobody has to wait for the file.
+    pub(crate) fn keep_attended(self: &Arc<Self>) {
+        self.attendant.start(self, &self.file);
+    }
+
+    /// Waits until nobody waits for the file, and does from now on.
+    pub(super) fn take_over(&self) {
+        let mut state = self.lock();
+        while state.is_attended {
+            let woken = self.changed.wait(state);
+            state = woken.unwrap_or_else(PoisonError::into_inner);
+        }
+        state.is_attended = true;
+    }
+
+    /// Nobody waits for the file any more.
+    pub(super) fn give_up(&self) {
+        self.lock().is_attended = false;
+        self.changed.notify_all();
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -207,13 +238,11 @@ impl Channel {
     }
 
     /// Takes the next event of an id that is there already.
-    #[cfg(feature = "tokio")]
     pub(crate) fn take(&self, number: u64) -> Option<Event> {
         self.lock().table.take(number)
     }
 
     /// Has `waker` woken when the id has another event.
-    #[cfg(feature = "tokio")]
     pub(crate) fn wake(&self, number: u64, waker: Waker) {
         let old = self.lock().table.wait(number, waker);
         drop(old);
@@ -327,8 +356,7 @@ struct Attending<'c> {
 
 impl Drop for Attending<'_> {
     fn drop(&mut self) {
-        self.channel.lock().is_attended = false;
-        self.channel.changed.notify_all();
+        self.channel.give_up();
     }
 }
 

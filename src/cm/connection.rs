@@ -1,6 +1,7 @@
 //! A connection: a queue pair, and the id that tells of its end.
 
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
@@ -8,7 +9,7 @@ use uverbs_core::Result;
 use uverbs_core::cm::{self, ConnectionParams, Event, EventKind, PrivateData};
 use uverbs_core::types::{QpAttr, QpState};
 
-use super::channel::EventChannel;
+use super::channel::{Channel, EventChannel};
 use super::error::{CmError, Step};
 use super::handle::Handle;
 use super::pair::{HasId, Pair};
@@ -86,6 +87,12 @@ impl Connection {
     /// [stale](super::RejectReason::StaleConnection), and ends the old connection.
     pub fn into_parts(self) -> (owned::QueuePair<Rc>, Link) {
         self.pair.into_parts()
+    }
+
+    /// Ends it as its drop does, and has `last` end the queue pair once the id is gone: on another
+    /// thread, if that may take long.
+    pub(crate) fn end_with(self, last: impl FnOnce(owned::QueuePair<Rc>) + Send + 'static) {
+        self.pair.end_with(last);
     }
 
     /// The peer's address, as its kernel said; nothing has proved it.
@@ -176,6 +183,19 @@ impl Link {
         EventChannel {
             shared: self.handle.channel().clone(),
         }
+    }
+
+    pub(crate) fn shared(&self) -> &Arc<Channel> {
+        self.handle.channel()
+    }
+
+    pub(crate) fn said(&self) -> PrivateData {
+        self.data
+    }
+
+    /// What its events carry.
+    pub(crate) fn number(&self) -> u64 {
+        self.handle.number()
     }
 
     /// Whether an event that was taken said that the connection is over.

@@ -72,7 +72,8 @@
 //! Any program that uses rdma_cm, such as those with librdmacm. Addresses and data of a peer are
 //! what it, or its kernel, said: nothing is encrypted or authenticated.
 
-mod channel;
+mod attend;
+pub(crate) mod channel;
 mod connection;
 mod connector;
 mod data;
@@ -87,7 +88,7 @@ mod route;
 mod table;
 #[cfg(feature = "tokio")]
 pub(crate) mod tokio;
-mod wait;
+pub(crate) mod wait;
 
 pub use channel::{ChannelOptions, EventChannel};
 pub use connection::{Connection, ConnectionEvent, Link};

@@ -28,12 +28,9 @@ pub(super) struct Pair<S: HasId> {
     side: ManuallyDrop<S>,
 }
 
-/// In the order in which they go.
-struct Last<S> {
-    #[expect(dead_code, reason = "kept for its drop")]
-    side: S,
-    #[expect(dead_code, reason = "kept for its drop")]
-    queue: owned::QueuePair<Rc>,
+/// The end of both, which comes with its drop.
+struct Last<S, F: FnOnce(owned::QueuePair<Rc>)> {
+    both: Option<(S, owned::QueuePair<Rc>, F)>,
 }
 
 impl<S: HasId> Pair<S> {
@@ -56,6 +53,12 @@ impl<S: HasId> Pair<S> {
         (&mut self.queue, &mut self.side)
     }
 
+    /// Ends it as its drop does, and then has `last` end the queue pair.
+    pub(super) fn end_with(self, last: impl FnOnce(owned::QueuePair<Rc>) + Send + 'static) {
+        let (queue, side) = self.into_parts();
+        end(queue, side, last);
+    }
+
     pub(super) fn into_parts(self) -> (owned::QueuePair<Rc>, S) {
         let mut this = ManuallyDrop::new(self);
         // SAFETY: `this` is not used or dropped afterwards.
@@ -72,17 +75,31 @@ impl<S: HasId> Drop for Pair<S> {
         let queue = unsafe { ManuallyDrop::take(&mut self.queue) };
         // SAFETY: as above.
         let side = unsafe { ManuallyDrop::take(&mut self.side) };
-        end(queue, side);
+        end(queue, side, drop);
     }
 }
 
 /// Ends both, the id first.
-fn end<S: HasId>(queue: owned::QueuePair<Rc>, side: S) {
-    let handle = side.handle();
-    let channel = handle.elsewhere();
-    let last = Last { side, queue };
+fn end<S: HasId, F: FnOnce(owned::QueuePair<Rc>) + Send + 'static>(
+    queue: owned::QueuePair<Rc>,
+    side: S,
+    last: F,
+) {
+    let channel = side.handle().elsewhere();
+    let last = Last {
+        both: Some((side, queue, last)),
+    };
     match channel {
         Some(channel) => channel.drop_elsewhere(Box::new(last)),
         None => drop(last),
+    }
+}
+
+impl<S, F: FnOnce(owned::QueuePair<Rc>)> Drop for Last<S, F> {
+    fn drop(&mut self) {
+        if let Some((side, queue, last)) = self.both.take() {
+            drop(side);
+            last(queue);
+        }
     }
 }

@@ -191,7 +191,6 @@ impl Table {
     }
 
     /// Has `waker` woken by the next event of the id. Returns a waker that is no longer needed.
-    #[cfg(feature = "tokio")]
     pub(super) fn wait(&mut self, number: u64, waker: Waker) -> Option<Waker> {
         let Some(entry) = self.entry(number) else {
             return Some(waker);

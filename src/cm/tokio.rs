@@ -196,19 +196,44 @@ impl Waits for AsyncEventChannel {
             );
         }
         id.channel().file().check_process(Op::CmGetEvent)?;
-        let next = self.next(id);
-        let Some(at) = deadline else {
-            return next.await.map(Some);
-        };
-        // tokio panics in a runtime without timers; this library does not.
-        let limited = AssertUnwindSafe(|| tokio::time::timeout_at(at.into(), next));
-        let limited = catch_unwind(limited).map_err(|_| {
-            Error::new(Op::CmGetEvent, ErrorKind::InvalidState)
-                .hint("the runtime has no timers: enable_time")
-        })?;
-        match limited.await {
-            Ok(event) => event.map(Some),
-            Err(_) => Ok(None),
-        }
+        limited(self.next(id), deadline).await
+    }
+}
+
+/// By tasks, on a channel that a thread of its own reads.
+#[derive(Debug)]
+pub(crate) struct Attended;
+
+impl Waits for Attended {
+    async fn event(&self, id: &Handle, deadline: Option<Instant>) -> Result<Option<Event>> {
+        let (channel, number) = (id.channel(), id.number());
+        channel.file().check_process(Op::CmGetEvent)?;
+        let next = poll_fn(|cx| {
+            // Registered before the look: what comes in between is not missed.
+            channel.wake(number, cx.waker().clone());
+            channel
+                .take(number)
+                .map_or(Poll::Pending, |event| Poll::Ready(Ok(event)))
+        });
+        limited(next, deadline).await
+    }
+}
+
+async fn limited(
+    next: impl Future<Output = Result<Event>>,
+    deadline: Option<Instant>,
+) -> Result<Option<Event>> {
+    let Some(at) = deadline else {
+        return next.await.map(Some);
+    };
+    // tokio panics in a runtime without timers; this library does not.
+    let limited = AssertUnwindSafe(|| tokio::time::timeout_at(at.into(), next));
+    let limited = catch_unwind(limited).map_err(|_| {
+        Error::new(Op::CmGetEvent, ErrorKind::InvalidState)
+            .hint("the runtime has no timers: enable_time")
+    })?;
+    match limited.await {
+        Ok(event) => event.map(Some),
+        Err(_) => Ok(None),
     }
 }

@@ -23,7 +23,7 @@ pub(crate) trait Waits: Sync {
 
 /// By blocking the thread: the future is ready when it is first polled.
 #[derive(Debug)]
-pub(super) struct Blocking;
+pub(crate) struct Blocking;
 
 impl Waits for Blocking {
     fn event(
@@ -36,7 +36,7 @@ impl Waits for Blocking {
 }
 
 /// The result of something `async` that waits by [`Blocking`].
-pub(super) fn now<T, E: From<Error>>(work: impl Future<Output = Result<T, E>>) -> Result<T, E> {
+pub(crate) fn now<T, E: From<Error>>(work: impl Future<Output = Result<T, E>>) -> Result<T, E> {
     match pin!(work).poll(&mut Context::from_waker(Waker::noop())) {
         Poll::Ready(result) => result,
         Poll::Pending => Err(Error::new(Op::CmGetEvent, ErrorKind::InvalidState).into()),
@@ -44,6 +44,6 @@ pub(super) fn now<T, E: From<Error>>(work: impl Future<Output = Result<T, E>>) -
 }
 
 /// When a step that starts now is over; `None` for one that has no end.
-pub(super) fn deadline(limit: Duration) -> Option<Instant> {
+pub(crate) fn deadline(limit: Duration) -> Option<Instant> {
     Instant::now().checked_add(limit)
 }

@@ -7,6 +7,7 @@ use uverbs_core::{PostError, Result};
 
 use super::error::ConnectionError;
 use super::pool::PooledBuffer;
+use super::queue::Queue;
 use super::request::{Atomic, Receive, Request};
 use super::shared::{Place, Shared};
 use super::state::Conn;
@@ -30,8 +31,8 @@ pub struct Prepared {
 /// pair; its memory goes back to the hub once the kernel has confirmed that.
 #[derive(Debug)]
 pub struct Connection {
-    conn: Arc<Conn>,
-    place: Place,
+    pub(super) conn: Arc<Conn>,
+    pub(super) place: Arc<Place>,
 }
 
 impl Prepared {
@@ -46,16 +47,17 @@ impl Prepared {
     /// As [`PreparedQueuePair::handshake`];
     /// [`InvalidState`](crate::ErrorKind::InvalidState) after the hub was closed.
     pub fn connect(self, remote: QueuePairEndpoint) -> Result<Connection> {
-        let hub = &self.place.shared;
-        let conn = hub.announce(self.queue.qp_num())?;
-        // From here on its drop undoes everything.
-        let connection = Connection {
-            conn: Arc::clone(&conn),
-            place: self.place,
-        };
-        let qp = owned::QueuePair::new(self.queue.handshake(remote)?);
-        conn.connected(qp);
+        let (queue, connection) = self.announced()?;
+        let qp = owned::QueuePair::new(queue.handshake(remote)?);
+        connection.conn.connected(Queue::Alone(qp));
         Ok(connection)
+    }
+
+    /// Lets completions find the connection, whose drop undoes everything from here on.
+    pub(super) fn announced(self) -> Result<(PreparedQueuePair<Rc>, Connection)> {
+        let conn = self.place.shared.announce(self.queue.qp_num())?;
+        let place = Arc::new(self.place);
+        Ok((self.queue, Connection { conn, place }))
     }
 }
 

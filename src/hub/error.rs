@@ -15,6 +15,9 @@ pub enum ConnectionError {
     Disconnected(WcStatus),
     /// The connection or its hub was closed on this side.
     Closed,
+    /// The peer's program disconnected, or went away. Only connections that were made
+    /// [by address](super::Prepared::connect_to) hear of that.
+    PeerLeft,
     /// More messages waited to be taken than the hub's [backlog](super::HubBuilder::backlog).
     /// Those that arrived before can still be received; connect anew.
     Backlog,
@@ -31,6 +34,7 @@ impl fmt::Display for ConnectionError {
         match self {
             Self::Disconnected(status) => write!(f, "the connection is lost: {status}"),
             Self::Closed => f.write_str("the connection was closed"),
+            Self::PeerLeft => f.write_str("the peer disconnected, or went away"),
             Self::Backlog => f.write_str("too many messages of the connection were not taken"),
             Self::Failed(kind) => write!(f, "the hub cannot be driven any more: {kind}"),
             Self::TimedOut => f.write_str("the time is up"),

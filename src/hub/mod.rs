@@ -69,11 +69,14 @@
 
 mod bells;
 mod builder;
+mod by_address;
 mod connection;
 mod drive;
 mod error;
 mod message;
+mod poll;
 mod pool;
+mod queue;
 mod request;
 mod shared;
 mod spin;
@@ -92,6 +95,7 @@ pub use connection::{Connection, Prepared};
 pub use drive::{Driver, Events};
 pub use error::ConnectionError;
 pub use message::Message;
+pub(crate) use poll::Places;
 pub use pool::PooledBuffer;
 pub use request::{Atomic, Receive, Request};
 

@@ -12,10 +12,10 @@ use super::builder::Settings;
 use super::error::ConnectionError;
 use super::message::Message;
 use super::pool::{Hungry, Pool, PooledBuffer};
+use super::queue::Queue;
 use super::waiters::Waiters;
 use crate::Completion;
-use crate::owned::{self, Buffer, Finished, Memory, Work};
-use crate::transport::Rc;
+use crate::owned::{Buffer, Finished, Memory, Work};
 
 /// `user_data` of receives and of keepalives; that of other requests is their slot.
 const RECEIVE: u64 = u64::MAX;
@@ -27,7 +27,7 @@ pub(super) struct Conn {
     pub(super) number: u32,
     pub(super) pool: Arc<Pool>,
     /// How many requests may be under way; one more fits, for a keepalive.
-    sends: usize,
+    pub(super) sends: usize,
     /// How many messages from the shared receive queue may wait to be taken.
     backlog: usize,
     state: Mutex<State>,
@@ -38,12 +38,14 @@ pub(super) struct Conn {
 #[derive(Debug, Default)]
 pub(super) struct State {
     /// `None` before it is connected and after the end.
-    qp: Option<owned::QueuePair<Rc>>,
+    qp: Option<Queue>,
     /// Why nothing can be posted or received any more.
     pub(super) over: Option<ConnectionError>,
     slots: Vec<Slot>,
     free: Vec<usize>,
     under_way: usize,
+    /// Whether requests were under way when it was over.
+    is_cut: bool,
     pub(super) inbox: VecDeque<Message>,
     pub(super) receivers: Waiters,
     pub(super) room: Waiters,
@@ -103,7 +105,7 @@ impl Conn {
     }
 
     /// Takes over the connected queue pair and posts its receives.
-    pub(super) fn connected(&self, qp: owned::QueuePair<Rc>) {
+    pub(super) fn connected(&self, qp: Queue) {
         let mut state = self.lock();
         state.qp = Some(qp);
         let refused = state.top_up(&self.pool);
@@ -128,7 +130,7 @@ impl Conn {
         let Some(qp) = &mut state.qp else {
             return Err(completion);
         };
-        let finished = qp.complete(completion)?;
+        let finished = qp.queue().complete(completion)?;
         state.heard = true;
         if !finished.status.is_success() {
             state.lost(ConnectionError::Disconnected(finished.status), wake);
@@ -149,7 +151,7 @@ impl Conn {
             state.lost(ConnectionError::Backlog, wake);
             // Whatever else arrives is not kept, even if the kernel refuses this.
             if let Some(qp) = &mut state.qp {
-                let _ = qp.modify(&QpAttr::to(QpState::Error));
+                let _ = qp.queue().modify(&QpAttr::to(QpState::Error));
             }
         }
         state.received(finished, true, &self.pool, wake);
@@ -170,7 +172,7 @@ impl Conn {
             state.slots.push(Slot::Free);
             state.slots.len() - 1
         });
-        match qp.post(work.user_data(slot as u64)) {
+        match qp.queue().post(work.user_data(slot as u64)) {
             Ok(()) => {
                 state.set(slot, Slot::UnderWay(None));
                 state.under_way += 1;
@@ -209,7 +211,7 @@ impl Conn {
             address: 0,
             key: RemoteKey::from_raw(0),
         };
-        match qp.post(Work::write(nowhere).user_data(PROBE)) {
+        match qp.queue().post(Work::write(nowhere).user_data(PROBE)) {
             Ok(()) => state.probing = true,
             Err(refused) => state.lost(ConnectionError::Refused(refused.error), wake),
         }
@@ -229,17 +231,29 @@ impl Conn {
             (state.qp.take(), std::mem::take(&mut state.inbox))
         };
         drop(inbox);
-        // If the kernel does not confirm it, the memory is leaked, and counted.
-        let memory = qp.and_then(|qp| qp.destroy().ok()).unwrap_or_default();
-        for memory in memory {
-            self.pool.put_memory_silently(memory);
+        if let Some(qp) = qp {
+            qp.end(&self.pool);
         }
         self.pool.tell();
         bells.wake(&mut wake);
     }
+
+    /// Nothing can be sent or received any more; what arrived can still be taken.
+    pub(super) fn lose(&self, why: ConnectionError, wake: &mut Vec<Waker>) {
+        self.lock().lost(why, wake);
+    }
 }
 
 impl State {
+    /// Whether all requests have succeeded.
+    pub(super) fn is_idle(&self) -> bool {
+        self.under_way == 0 && !self.is_cut
+    }
+
+    pub(super) fn under_way(&self) -> usize {
+        self.under_way
+    }
+
     fn set(&mut self, slot: usize, to: Slot) -> Slot {
         match self.slots.get_mut(slot) {
             Some(place) => std::mem::replace(place, to),
@@ -251,7 +265,10 @@ impl State {
     fn lost(&mut self, why: ConnectionError, wake: &mut Vec<Waker>) {
         let flushed = ConnectionError::Disconnected(WcStatus::Flushed);
         match self.over {
-            None => self.over = Some(why),
+            None => {
+                self.over = Some(why);
+                self.is_cut = self.under_way > 0;
+            }
             // The cause may be reported after requests that it made the device discard.
             Some(over) if over == flushed && matches!(why, ConnectionError::Disconnected(_)) => {
                 self.over = Some(why);
@@ -383,7 +400,7 @@ impl State {
     /// Posts the receives that are missing, as far as there are buffers. Returns a buffer that the
     /// queue refused.
     fn top_up(&mut self, pool: &Arc<Pool>) -> Option<Buffer> {
-        let qp = self.qp.as_mut()?;
+        let qp = self.qp.as_mut()?.queue();
         while self.short > 0 && self.over.is_none() {
             let buffer = pool.take_for(Hungry::Connection(self.number))?;
             if let Err(refused) = qp.recv(buffer, RECEIVE) {

@@ -10,7 +10,7 @@ use layering::{root, shipped, sources, whole_repository};
 const SYS: &str = "providers/core/src/sys/";
 
 /// Names of system interfaces that code elsewhere may use, and why.
-const NO_CALLS: [(&str, &str, &str); 7] = [
+const NO_CALLS: [(&str, &str, &str); 8] = [
     (
         "src/exchange/stream.rs",
         "TcpStream",
@@ -40,6 +40,11 @@ const NO_CALLS: [(&str, &str, &str); 7] = [
         "src/cm/tokio.rs",
         "tokio::io::",
         "waits for descriptors in the user's runtime",
+    ),
+    (
+        "src/stream/tokio.rs",
+        "tokio::io::",
+        "two traits, which it implements for streams",
     ),
     (
         "src/asynchronous.rs",

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::error::{Errno, Error, ErrorKind, Op, Result};
-use crate::sys::{Call, CmCommand, ForkToken, Kernel, set_nonblocking, wait_readable};
+use crate::sys::{Bell, Call, CmCommand, ForkToken, Kernel, set_nonblocking, wait_readable};
 
 /// An opened `/dev/infiniband/rdma_cm`: an event channel, and the ids whose events it queues.
 ///
@@ -62,9 +62,18 @@ impl CmFile {
     /// # Errors
     /// [`ErrorKind::Forked`] in a child; the errno of `poll(2)`.
     pub fn wait_event(&self, timeout: Option<Duration>) -> Result<bool> {
+        self.wait_event_or(None, timeout)
+    }
+
+    /// As [`wait_event`](Self::wait_event); also ends, as if the time were up, once `bell` was
+    /// rung.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn wait_event_or(&self, bell: Option<&Bell>, timeout: Option<Duration>) -> Result<bool> {
         let op = Op::CmGetEvent;
         self.check_process(op)?;
-        match wait_readable(self.fd(), None, timeout) {
+        match wait_readable(self.fd(), bell, timeout) {
             Ok(readable) => Ok(readable == Some(true)),
             Err(errno) => Err(Error::os(op, errno)),
         }

@@ -10,6 +10,7 @@ mod deaths;
 mod drops;
 mod handshake;
 mod hostile;
+mod hubs;
 mod ids;
 mod many;
 mod refusals;

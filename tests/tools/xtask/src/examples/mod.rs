@@ -12,11 +12,12 @@ use testbed::cargo::Built;
 use testbed::{Command, Guest, Kernel, Machine, complaints, host};
 
 /// Each example, and a text that it prints once it has succeeded.
-const EXAMPLES: [(&str, &str); 17] = [
+const EXAMPLES: [(&str, &str); 18] = [
     ("hello", "hello\n"),
     ("devices", "1 devices"),
     ("exchange", "the peer has gone"),
     ("echo", "echo: hello"),
+    ("stream", "stream: hello"),
     ("ping_pong_rc", "1000 round trips"),
     ("one_sided", "the counter is 42"),
     ("srq_limit", "6 messages, 24 requests posted"),

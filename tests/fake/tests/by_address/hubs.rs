@@ -1,0 +1,148 @@
+//! Connections of hubs that are made by address.
+
+use std::thread;
+use std::time::Duration;
+
+use fake_tests::{Bench, PATIENCE};
+use uverbs::cm::{CmError, Listener, RejectData, RejectReason};
+use uverbs::hub::{Connection, ConnectionError, Hub};
+use uverbs::{ErrorKind, ProtectionDomain};
+
+use crate::eventually;
+use crate::side::{Side, request};
+
+fn hub(pd: &ProtectionDomain, is_shared: bool) -> Hub {
+    let hub = pd.hub().connections(4).sends(4).receives(4).buffer_size(64);
+    let hub = hub.queue_pairs(|queue| queue.gid_index(1));
+    let hub = if is_shared {
+        hub.shared_receive_queue()
+    } else {
+        hub
+    };
+    hub.build().unwrap()
+}
+
+fn connected(
+    client: &Side,
+    ours: &Hub,
+    theirs: &Hub,
+    listener: &Listener,
+) -> (Connection, Connection) {
+    thread::scope(|scope| {
+        let passive = scope.spawn(|| theirs.prepare().unwrap().accept(request(listener)).unwrap());
+        let resolved = client.resolve(listener.local_addr());
+        let active = ours.prepare().unwrap().connect_to(resolved).unwrap();
+        (active, passive.join().unwrap())
+    })
+}
+
+fn send(hub: &Hub, from: &Connection, text: &[u8]) {
+    let mut buffer = hub.buffer().unwrap();
+    buffer[..text.len()].copy_from_slice(text);
+    drop(from.send(buffer, text.len()).wait(PATIENCE).unwrap());
+}
+
+fn is_clean(hub: &Hub) {
+    eventually("buffers are missing", || {
+        let counts = hub.counts();
+        counts.connections == 0 && counts.free_buffers == counts.buffers
+    });
+}
+
+#[test]
+fn messages_go_both_ways_and_the_end_of_the_peer_comes_after_them() {
+    for is_shared in [false, true] {
+        let bench = Bench::newest();
+        let (client, server) = (Side::new(&bench), Side::new(&bench));
+        let listener = server.listen();
+        let (ours, theirs) = (hub(&client.pd, is_shared), hub(&server.pd, is_shared));
+        let (here, there) = connected(&client, &ours, &theirs, &listener);
+        for number in 0..20_u8 {
+            send(&ours, &here, &[number; 9]);
+            let message = there.recv().wait(PATIENCE).unwrap();
+            assert_eq!(&message[..], [number; 9]);
+            let (reply, len) = message.into_buffer();
+            drop(there.send(reply, len).wait(PATIENCE).unwrap());
+            assert_eq!(&here.recv().wait(PATIENCE).unwrap()[..], [number; 9]);
+        }
+        send(&ours, &here, b"last");
+        drop(here);
+        assert_eq!(&there.recv().wait(PATIENCE).unwrap()[..], b"last");
+        let over = there.recv().wait(PATIENCE).unwrap_err();
+        assert_eq!(over, ConnectionError::PeerLeft);
+        let refused = there.send(theirs.buffer().unwrap(), 1).wait(PATIENCE);
+        assert_eq!(refused.unwrap_err(), ConnectionError::PeerLeft);
+        drop((there, listener));
+        eventually("ids are left", || bench.fake.connection_ids() == 0);
+        if !is_shared {
+            is_clean(&ours);
+            is_clean(&theirs);
+        }
+    }
+}
+
+#[test]
+fn one_that_waits_hears_of_the_end_and_there_is_room_for_others_then() {
+    let bench = Bench::newest();
+    let (client, server) = (Side::new(&bench), Side::new(&bench));
+    let listener = server.listen();
+    let (ours, theirs) = (hub(&client.pd, false), hub(&server.pd, false));
+    for _ in 0..12 {
+        let (here, there) = connected(&client, &ours, &theirs, &listener);
+        thread::scope(|scope| {
+            let waiting = scope.spawn(|| here.recv().wait(PATIENCE).map(drop));
+            thread::sleep(Duration::from_millis(5));
+            drop(there);
+            assert_eq!(
+                waiting.join().unwrap().unwrap_err(),
+                ConnectionError::PeerLeft
+            );
+        });
+        drop(here);
+        // Their places are free when another thread has destroyed the queue pairs.
+        is_clean(&ours);
+        is_clean(&theirs);
+    }
+}
+
+#[test]
+fn what_cannot_be_connected_leaves_nothing_behind() {
+    let bench = Bench::newest();
+    let (client, server) = (Side::new(&bench), Side::new(&bench));
+    let listener = server.listen();
+    let ours = hub(&client.pd, false);
+    for _ in 0..6 {
+        let refused = thread::scope(|scope| {
+            scope.spawn(|| request(&listener).reject(RejectData::EMPTY).unwrap());
+            let resolved = client.resolve(listener.local_addr());
+            ours.prepare().unwrap().connect_to(resolved).unwrap_err()
+        });
+        assert_eq!(refused.reason(), Some(RejectReason::Consumer), "{refused}");
+    }
+    is_clean(&ours);
+    let resolved = client.resolve(listener.local_addr());
+    let prepared = ours.prepare().unwrap();
+    ours.close();
+    let CmError::Failed(error) = prepared.connect_to(resolved).unwrap_err() else {
+        panic!("another error")
+    };
+    assert_eq!(error.kind(), ErrorKind::InvalidState, "{error}");
+    drop(listener);
+    eventually("ids are left", || bench.fake.connection_ids() == 0);
+}
+
+#[test]
+fn a_hub_that_is_closed_ends_them_and_a_forgotten_one_holds_up_nobody() {
+    let bench = Bench::newest();
+    let (client, server) = (Side::new(&bench), Side::new(&bench));
+    let listener = server.listen();
+    let (ours, theirs) = (hub(&client.pd, false), hub(&server.pd, false));
+    let (here, there) = connected(&client, &ours, &theirs, &listener);
+    #[expect(clippy::mem_forget, reason = "programs may")]
+    std::mem::forget(here);
+    drop(ours);
+    let over = there.recv().wait(PATIENCE).unwrap_err();
+    assert_eq!(over, ConnectionError::PeerLeft);
+    drop((there, listener));
+    eventually("ids are left", || bench.fake.connection_ids() == 0);
+}

@@ -1,0 +1,174 @@
+//! Bytes arrive in order, however they are written and read; who has no room waits.
+
+use std::io::{self, Read, Write};
+use std::thread;
+
+use fake_tests::Bench;
+use uverbs::stream::{Stream, StreamError};
+
+use crate::{End, MOMENT, Numbers, connected, eventually, text};
+
+/// Writes everything in pieces, some of them without copying.
+fn write_all(stream: &Stream, mut bytes: &[u8], seed: u64) {
+    let mut numbers = Numbers(seed);
+    let mut to = stream;
+    while !bytes.is_empty() {
+        let len = (1 + numbers.below(300)).min(bytes.len());
+        let (piece, _) = bytes.split_at(len);
+        let sent = if numbers.below(3) == 0 {
+            let mut buffer = stream.buffer().unwrap();
+            let most = usize::try_from(stream.peer_message_size()).unwrap();
+            let len = len.min(buffer.len()).min(most);
+            buffer[..len].copy_from_slice(&piece[..len]);
+            stream.send(buffer, len).map(|()| len).unwrap()
+        } else {
+            to.write(piece).unwrap()
+        };
+        bytes = &bytes[sent..];
+    }
+    stream.shutdown().unwrap();
+}
+
+/// Reads to the end in pieces, some of them without copying.
+fn read_all(stream: &Stream, seed: u64) -> Vec<u8> {
+    let mut numbers = Numbers(seed);
+    let (mut from, mut all) = (stream, Vec::new());
+    loop {
+        if numbers.below(3) == 0 {
+            match stream.recv().unwrap() {
+                Some(chunk) => all.extend_from_slice(&chunk),
+                None => return all,
+            }
+        } else {
+            let mut piece = vec![0; 1 + numbers.below(300)];
+            match from.read(&mut piece).unwrap() {
+                0 => return all,
+                len => all.extend_from_slice(&piece[..len]),
+            }
+        }
+    }
+}
+
+#[test]
+fn all_sizes_go_both_ways_at_once() {
+    let sizes = [(1, 1, 600), (1, 64, 20_000), (2, 7, 5_000), (3, 64, 30_000)];
+    for (credits, message_size, len) in sizes.into_iter().chain([(16, 4096, 400_000)]) {
+        let bench = Bench::newest();
+        let client = End::with(&bench, |streams| {
+            streams.credits(credits).message_size(message_size)
+        });
+        // The other side's are different.
+        let server = End::with(&bench, |streams| streams.credits(5).message_size(100));
+        let listener = server.listen();
+        let (here, there) = connected(&client, &listener);
+        let len = if cfg!(miri) { len / 100 } else { len };
+        let text = text(len);
+        thread::scope(|scope| {
+            scope.spawn(|| write_all(&here, &text, 1));
+            scope.spawn(|| write_all(&there, &text, 2));
+            let read = scope.spawn(|| read_all(&here, 3));
+            assert!(read_all(&there, 4) == text);
+            assert!(read.join().unwrap() == text);
+        });
+        drop((here, there, listener));
+        client.is_clean();
+        server.is_clean();
+        eventually("ids are left", || bench.fake.connection_ids() == 0);
+    }
+}
+
+#[test]
+fn a_reader_that_never_reads_makes_its_own_writer_wait_and_nobody_else() {
+    let bench = Bench::newest();
+    let (client, server) = (End::new(&bench), End::new(&bench));
+    let listener = server.listen();
+    let (here, there) = connected(&client, &listener);
+    let (third, fourth) = connected(&client, &listener);
+    here.set_write_timeout(Some(MOMENT));
+    let text = text(1000);
+    let mut written = 0;
+    let full = loop {
+        match (&here).write(&text[written..]) {
+            Ok(len) => written += len,
+            Err(error) => break error,
+        }
+    };
+    assert_eq!(full.kind(), io::ErrorKind::TimedOut);
+    assert_eq!(written, 4 * 64);
+    // The other way is free, and so are other streams.
+    (&there).write_all(b"free").unwrap();
+    let mut answer = [0; 4];
+    (&here).read_exact(&mut answer).unwrap();
+    thread::scope(|scope| {
+        scope.spawn(|| write_all(&third, &text, 1));
+        assert!(read_all(&fourth, 2) == text);
+    });
+    // Nothing is lost, nothing doubled.
+    here.set_write_timeout(Some(fake_tests::PATIENCE));
+    thread::scope(|scope| {
+        scope.spawn(|| write_all(&here, &text[written..], 3));
+        assert!(read_all(&there, 4) == text);
+    });
+}
+
+#[test]
+fn a_buffer_longer_than_the_peers_messages_is_refused() {
+    let bench = Bench::newest();
+    let client = End::with(&bench, |streams| streams.message_size(128));
+    let server = End::new(&bench);
+    let listener = server.listen();
+    let (here, there) = connected(&client, &listener);
+    let refused = here.send(here.buffer().unwrap(), 65).unwrap_err();
+    assert!(
+        matches!(
+            refused,
+            StreamError::TooLong {
+                bytes: 65,
+                most: 64
+            }
+        ),
+        "{refused}"
+    );
+    here.send(here.buffer().unwrap(), 64).unwrap();
+    here.send(here.buffer().unwrap(), 0).unwrap();
+    assert_eq!(there.recv().unwrap().unwrap().len(), 64);
+    // A buffer of others.
+    let refused = here.send(there.buffer().unwrap(), 1).unwrap_err();
+    assert!(matches!(refused, StreamError::Lost(_)), "{refused}");
+}
+
+#[test]
+fn a_partly_read_message_is_taken_from_where_it_was_left() {
+    let bench = Bench::newest();
+    let (client, server) = (End::new(&bench), End::new(&bench));
+    let listener = server.listen();
+    let (here, there) = connected(&client, &listener);
+    (&here).write_all(b"first second").unwrap();
+    let mut first = [0; 6];
+    (&there).read_exact(&mut first).unwrap();
+    assert_eq!(&first, b"first ");
+    assert_eq!(&there.recv().unwrap().unwrap()[..], b"second");
+    assert_eq!((&there).read(&mut []).unwrap(), 0);
+}
+
+#[test]
+fn chunks_that_are_kept_use_up_buffers_and_end_in_an_error() {
+    let bench = Bench::newest();
+    let (client, server) = (
+        End::with(&bench, |streams| streams.connections(1)),
+        End::with(&bench, |streams| streams.connections(1)),
+    );
+    let listener = server.listen();
+    let (here, there) = connected(&client, &listener);
+    let mut kept = Vec::new();
+    while let Ok(buffer) = there.buffer() {
+        kept.push(buffer);
+    }
+    assert!(!kept.is_empty());
+    let refused = (&there).write(b"x").unwrap_err();
+    assert_eq!(refused.kind(), io::ErrorKind::Other, "{refused}");
+    drop(kept);
+    // With buffers again it goes on.
+    (&there).write_all(b"x").unwrap();
+    assert!(here.recv().unwrap().is_some());
+}
