@@ -36,6 +36,8 @@ impl End {
         let pd = bench.context().unwrap().alloc_pd().unwrap();
         let channel = bench.channel().unwrap();
         let plain = pd.streams().gid_index(1).channel(&channel);
+        // What finds no receive is tried again by the fake kernel only when it is called.
+        let plain = plain.keepalive(Some(MOMENT));
         let plain = plain.connections(8).message_size(64).credits(4);
         let streams = set(plain).build().unwrap();
         Self {
