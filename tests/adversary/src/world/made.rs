@@ -32,10 +32,6 @@ pub(super) struct Srq {
 }
 
 /// A queue pair, owned or not.
-#[expect(
-    clippy::large_enum_variant,
-    reason = "a world has few of them, most owned"
-)]
 pub(super) enum Body {
     Raw(QueuePair),
     Owned(owned::QueuePair),
