@@ -106,3 +106,20 @@ impl QpExtra {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn initiators_alone_get_streams() {
+        let streams = Streams {
+            log_concurrent: 3,
+            log_errored: 1,
+        };
+        let with = QpExtra::dc_initiator().with_streams(streams);
+        assert!(matches!(with.variety, Variety::DcInitiator(Some(of)) if of == streams));
+        let target = QpExtra::dc_target(7).with_streams(streams);
+        assert!(matches!(target.variety, Variety::DcTarget(7)));
+    }
+}

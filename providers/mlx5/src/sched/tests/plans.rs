@@ -23,6 +23,37 @@ fn limits() -> Limits {
     Limits::of(&general, &qos)
 }
 
+#[test]
+fn nodes_need_arbiters_queue_groups_and_round_robin() {
+    let general = GeneralCaps {
+        qos: true,
+        ..GeneralCaps::default()
+    };
+    // Kind 0 is an arbiter, 4 a queue group; of arbiters 0 is round robin.
+    let nodes = |element_types, tsar_types| {
+        let qos = QosCaps {
+            element_types,
+            tsar_types,
+            ..QosCaps::default()
+        };
+        Limits::of(&general, &qos).nodes
+    };
+    assert!(nodes(0x11, 1) && nodes(0xffff, 0xffff));
+    for (element_types, tsar_types) in [
+        (0x10, 1),
+        (1, 1),
+        (0x11, 0),
+        (0xfffe, 1),
+        (0xffef, 1),
+        (0x11, 0xfffe),
+    ] {
+        assert!(
+            !nodes(element_types, tsar_types),
+            "{element_types:#x} {tsar_types:#x}"
+        );
+    }
+}
+
 fn refusal(tree: &Tree, limits: &Limits) -> (ErrorKind, String) {
     let error = limits.check(tree).unwrap_err();
     (error.kind(), error.to_string())
