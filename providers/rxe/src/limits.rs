@@ -52,3 +52,22 @@ pub(crate) fn modify(kind: QpType, from: QpState, attr: &QpAttr, max_rd_atomic: 
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+
+    use super::*;
+
+    #[test]
+    fn what_rxe_cannot_be_set_to_is_refused() {
+        let change = |attr| modify(QpType::Rc, QpState::ReadyToSend, &attr, 4);
+        change(QpAttr::to(QpState::Error)).unwrap();
+        let skipped = change(QpAttr::to(QpState::Init)).unwrap_err();
+        let many = change(QpAttr::new().max_rd_atomic(5)).unwrap_err();
+        let rights = QpAttr::new().access(AccessFlags::HUGETLB);
+        for error in [skipped, many, change(rights).unwrap_err()] {
+            assert_eq!(error.op(), Op::ModifyQueuePair, "{error}");
+        }
+    }
+}

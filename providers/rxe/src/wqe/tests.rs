@@ -201,6 +201,19 @@ fn a_flush_goes_somewhere_that_has_a_name() {
 }
 
 #[test]
+fn a_flush_has_its_own_length_and_no_sges() {
+    let flush = Operation::Flush {
+        remote: REMOTE,
+        length: 0x2345,
+        placement: Placement::GLOBAL,
+        whole_region: false,
+    };
+    let request = SendRequest::new(flush, Payload::Gather(&[]));
+    let dma = put(QpType::Rc, &request).unwrap().dma;
+    assert_eq!((dma.length, dma.resid, dma.num_sge), (0x2345, 0x2345, 0));
+}
+
+#[test]
 fn nothing_without_a_meaning_is_bound() {
     let bind = |kind, access| {
         let binding = WindowBinding {

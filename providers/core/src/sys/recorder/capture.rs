@@ -264,3 +264,18 @@ fn attribute(attr: &Attr<'_>, name: Name, answered: bool) -> Attribute {
         value,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn handles_of_new_objects_are_there_once_the_kernel_answered() {
+        let handle = Cell::new(7);
+        let new = Attr::new_object(1, &handle);
+        for (answered, value) in [(false, Value::Unwritten), (true, Value::Handle(7))] {
+            let shown = attribute(&new, Name::new(None, 1), answered);
+            assert_eq!((shown.direction, shown.value), (Direction::Out, value));
+        }
+    }
+}
