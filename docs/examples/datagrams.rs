@@ -147,6 +147,7 @@ impl Side {
             let Some(completion) = self.cq.poll()? else {
                 continue;
             };
+            let reported = *completion;
             let Ok(finished) = self.qp.complete(completion) else {
                 continue;
             };
@@ -154,7 +155,7 @@ impl Side {
                 return Err(finished.status.to_string().into());
             }
             let buffer = finished.memory.into_buffer().ok_or("no buffer came back")?;
-            return Ok((buffer, finished.completion));
+            return Ok((buffer, reported));
         }
     }
 }

@@ -293,9 +293,10 @@ impl State {
     ) {
         let Finished {
             status,
+            opcode,
             len,
+            imm,
             memory,
-            completion,
             ..
         } = finished;
         let Memory::Buffer(buffer, _) = memory else {
@@ -311,8 +312,7 @@ impl State {
             pool.put_silently(buffer);
             return;
         }
-        let imm = completion.imm;
-        let is_write = completion.opcode == WcOpcode::RecvRdmaWithImm;
+        let is_write = opcode == WcOpcode::RecvRdmaWithImm;
         let len = if is_write { 0 } else { len };
         let buffer = PooledBuffer::new(buffer, pool);
         self.inbox

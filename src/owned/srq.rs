@@ -99,7 +99,7 @@ impl SharedReceiveQueue {
         }
         while let Some(wr_id) = self.over.pop().or_else(|| self.unpolled.take()) {
             if let Some(received) = self.receiving.take(wr_id) {
-                return Some(Finished::unpolled(received, wr_id));
+                return Some(Finished::unpolled(received));
             }
         }
         None

@@ -93,6 +93,18 @@ pub struct MemoryRefused {
 }
 
 /// A request that ended, successfully or not, and its memory.
+///
+/// What else its completion says is read from that before it is exchanged: a copy of it for each
+/// request would take as many instructions as the exchange.
+///
+/// ```no_run
+/// # fn f(qp: &mut uverbs::owned::QueuePair, completion: uverbs::Completion<'_>) {
+/// let sender = completion.src_qp;
+/// if let Ok(finished) = qp.complete(completion) {
+///     println!("{} bytes from {sender}", finished.len);
+/// }
+/// # }
+/// ```
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct Finished {
@@ -100,12 +112,16 @@ pub struct Finished {
     pub user_data: u64,
     /// How it ended.
     pub status: WcStatus,
+    /// What kind of request it was.
+    ///
+    /// Valid only if it succeeded.
+    pub opcode: WcOpcode,
     /// Bytes received or read, never more than were posted; 0 if it failed.
     pub len: usize,
+    /// The immediate value that a message or a write brought, in host order.
+    pub imm: Option<u32>,
     /// Its memory.
     pub memory: Memory,
-    /// The completion; its `wr_id` is the library's own.
-    pub completion: WorkCompletion,
 }
 
 /// A request that was not posted, with everything in it.
@@ -457,16 +473,16 @@ impl Finished {
         Self {
             user_data: taken.user_data,
             status,
+            opcode: completion.opcode,
             len,
+            imm: completion.imm,
             memory: taken.into_memory(),
-            completion: *completion,
         }
     }
 
     /// For a request whose completion was lost with its queue.
-    pub(super) fn unpolled(taken: Taken<'_>, wr_id: u64) -> Self {
+    pub(super) fn unpolled(taken: Taken<'_>) -> Self {
         let completion = WorkCompletion {
-            wr_id,
             status: WcStatus::Flushed,
             opcode: WcOpcode::Recv,
             ..WorkCompletion::default()

@@ -149,7 +149,7 @@ fn receives_whose_completions_went_with_their_queue_come_back_from_the_shared_on
         let finished = srq.unpolled().unwrap();
         assert_eq!(finished.user_data, round);
         assert_eq!(finished.status, WcStatus::Flushed);
-        assert_eq!((finished.len, finished.completion.qp_num), (0, 0));
+        assert_eq!((finished.len, finished.imm), (0, None));
         assert!(finished.memory.into_buffer().is_some());
         assert!(srq.unpolled().is_none());
         assert_eq!(srq.receives_posted(), 0);

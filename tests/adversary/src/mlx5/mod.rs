@@ -209,7 +209,7 @@ mod tests {
                 let (_, taken) = face::poll(&mut cq, &mut [(0, &mut qp)]).unwrap().unwrap();
                 let done = &taken[0].1;
                 assert!(done.status.is_success(), "{done:?}");
-                if done.completion.is_receive() {
+                if done.opcode.is_receive() {
                     assert_eq!(done.bytes(), Some(&[7; 64][..]));
                 }
             }

@@ -161,7 +161,7 @@ impl World<'_> {
     }
 
     fn check_message(&mut self, finished: &Finished) -> Outcome {
-        let received = finished.status.is_success() && finished.completion.opcode == WcOpcode::Recv;
+        let received = finished.status.is_success() && finished.opcode == WcOpcode::Recv;
         let Some(bytes) = finished.bytes().filter(|_| received) else {
             return Ok(());
         };

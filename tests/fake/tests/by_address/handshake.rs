@@ -55,7 +55,7 @@ fn both_sides_hear_of_each_other_and_exchange_messages() {
     message[..5].copy_from_slice(b"first");
     active.queue_pair().send(message, 5, 1).unwrap();
     let received = server.finish(&mut passive);
-    assert_eq!((received.user_data, received.completion.byte_len), (7, 5));
+    assert_eq!((received.user_data, received.len), (7, 5));
     let Memory::Buffer(buffer, _) = received.memory else {
         panic!("{:?}", received.memory)
     };

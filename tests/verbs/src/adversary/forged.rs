@@ -39,7 +39,10 @@ pub fn by_an_id(stage: &dyn Stage) {
     known.send_inline(b"8 bytes.", 2).expect("a message");
     let mut seen = 0;
     for _ in 0..2 {
-        let done = ground.finish(&mut known).completion;
+        let done = ground.until("a request that ends", |done| {
+            let reported = *done;
+            known.complete(done).ok().map(|_| reported)
+        });
         if done.is_receive() {
             seen = done.wr_id;
         }
@@ -69,8 +72,10 @@ pub fn from_elsewhere(stage: &dyn Stage) {
         let room = ground.buffer(0);
         srq.recv(room, 1).expect("a receive");
         sender.send_inline(b"8 bytes.", 2).expect("a message");
-        let received = ground.until("a message", |done| srq.complete(done).ok());
-        let seen = received.completion.wr_id;
+        let seen = ground.until("a message", |done| {
+            let wr_id = done.wr_id;
+            srq.complete(done).ok().map(|_| wr_id)
+        });
         let room = ground.buffer(0);
         srq.recv(room, 3).expect("a receive");
         let mut left = post_under(&mut raw, &near(seen), target.remote().start());

@@ -79,10 +79,7 @@ fn buffers_move_in_and_come_back() {
         let len = usize::from(round);
         let (received, sent) = all.message(message, len, sink);
         assert!(received.status.is_success() && sent.status.is_success());
-        assert_eq!(
-            (received.len, received.completion.opcode),
-            (len, WcOpcode::Recv)
-        );
+        assert_eq!((received.len, received.opcode), (len, WcOpcode::Recv));
         assert_eq!(received.bytes(), Some(&vec![round; len][..]));
         message = sent.memory.into_buffer().unwrap();
         sink = received.memory.into_buffer().unwrap();
@@ -121,7 +118,7 @@ fn every_kind_of_work() {
         )
         .unwrap();
     let done = all.finish();
-    assert_eq!(done.completion.opcode, WcOpcode::RdmaRead);
+    assert_eq!(done.opcode, WcOpcode::RdmaRead);
     assert_eq!(done.bytes(), Some(&b"written\0"[..]));
 
     all.qp.recv_empty(6).unwrap();
@@ -135,8 +132,8 @@ fn every_kind_of_work() {
         .unwrap();
     let done = [all.finish(), all.finish()];
     let of = |context| done.iter().find(|done| done.user_data == context).unwrap();
-    assert_eq!(of(6).completion.imm, Some(99));
-    assert_eq!(of(7).completion.opcode, WcOpcode::RdmaWrite);
+    assert_eq!(of(6).imm, Some(99));
+    assert_eq!(of(7).opcode, WcOpcode::RdmaWrite);
 
     let word = target.store(8, 41);
     assert!(word);

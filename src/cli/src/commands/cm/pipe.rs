@@ -97,7 +97,7 @@ impl Pipe {
             return Ok(());
         }
         if finished.user_data == RECEIVE {
-            if finished.completion.imm.is_some() {
+            if finished.imm.is_some() {
                 self.end_arrived = true;
             } else {
                 let mut output = stdout().lock();

@@ -13,7 +13,7 @@ use uverbs::{
 };
 
 use super::check::{Check, Found, Outcome, Trouble, ensure};
-use super::pair::{PATIENCE, connect, ended, prepare, take};
+use super::pair::{Exchange as _, PATIENCE, connect, ended, prepare, take};
 use super::subject::Subject;
 
 /// An event that takes longer counts as lost.
@@ -106,7 +106,7 @@ impl Rig {
     fn sent(&mut self) -> Outcome<()> {
         let sender = &mut self.sender;
         let finished = take(&mut self.sent, |done| {
-            sender.complete(done).map_err(|_| foreign())
+            sender.exchange(done).map_err(|_| foreign())
         })??;
         ensure(finished.status.is_success(), || ended(&finished))
     }
@@ -115,7 +115,7 @@ impl Rig {
     fn received(&mut self, number: u64) -> Outcome<()> {
         let receiver = &mut self.receiver;
         let finished = take(&mut self.cq, |done| {
-            receiver.complete(done).map_err(|_| foreign())
+            receiver.exchange(done).map_err(|_| foreign())
         })??;
         ensure(finished.status.is_success(), || ended(&finished))?;
         ensure(finished.user_data == number, || {

@@ -129,7 +129,7 @@ fn exchange(subject: &Subject, entry: GidEntry, path: &AddressVector) -> Outcome
         pair.b.qp.recv(room, seed)?;
         text = send(&mut pair, &to, text, len, QKEY)?;
         let received = pair.b.success()?;
-        let done = received.completion;
+        let done = received.reported;
         let right = done.byte_len as usize == Grh::LEN + len && done.src_qp == pair.a.qp.qp_num();
         ensure(right, || {
             format!("{} bytes, of another sender or length", done.byte_len)

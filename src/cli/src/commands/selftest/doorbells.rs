@@ -12,7 +12,7 @@ use uverbs::{CompletionQueue, ProtectionDomain, QpType, QueuePair, SendRequest};
 
 use super::check::{Check, Found, Outcome, Trouble, ensure};
 use super::open::nothing_left;
-use super::pair::{buffer_of, connect, ended, prepare, take};
+use super::pair::{Exchange as _, buffer_of, connect, ended, prepare, take};
 use super::subject::Subject;
 
 /// How many queue pairs send; each has another that receives.
@@ -146,7 +146,7 @@ impl Lane {
         while next < first + count || !sent {
             let receiver = &mut self.receiver;
             let last = first + count - 1;
-            let arrived = take(&mut self.cq, |done| match receiver.complete(done) {
+            let arrived = take(&mut self.cq, |done| match receiver.exchange(done) {
                 Ok(finished) => Ok(Some(finished)),
                 Err(done) if done.is_success() && done.wr_id == last => Ok(None),
                 Err(done) => Err(Trouble::failed(format_args!(

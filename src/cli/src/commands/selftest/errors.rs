@@ -5,7 +5,7 @@ use uverbs::attr::{Psn, QpAttr};
 use uverbs::link::Mtu;
 use uverbs::memory::RemoteKey;
 use uverbs::owned::kind::Kind;
-use uverbs::owned::{self, Finished, Work};
+use uverbs::owned::{self, Work};
 use uverbs::time::{AckTimeout, RetryCount, RnrRetry, RnrTimer};
 use uverbs::{
     AccessFlags, AddressVector, CompletionQueue, Operation, QpState, QpType, QueuePairEndpoint,
@@ -15,7 +15,8 @@ use uverbs::{
 use super::check::{Check, Found, Outcome, Trouble, ensure};
 use super::failed::with_entries;
 use super::pair::{
-    End, Pair, REMOTE, buffer_of, compare, connect, ended, fill, prepare, take, usual,
+    End, Ended, Exchange as _, Pair, REMOTE, buffer_of, compare, connect, ended, fill, prepare,
+    take, usual,
 };
 use super::subject::Subject;
 
@@ -65,7 +66,7 @@ pub(super) fn checks() -> Vec<Check> {
 }
 
 /// Checks that it failed as it should; returns how.
-fn failed(finished: &Finished, right: &[WcStatus]) -> Outcome {
+fn failed(finished: &Ended, right: &[WcStatus]) -> Outcome {
     ensure(right.contains(&finished.status), || ended(finished))?;
     Ok(Found::new(ended(finished)))
 }
@@ -90,7 +91,7 @@ fn provoke<K: Kind>(pair: &mut Pair, work: Work<K>, right: &[WcStatus]) -> Outco
 }
 
 /// What both sides report, one after the other.
-fn both(sender: &str, receiver: &Finished) -> Found {
+fn both(sender: &str, receiver: &Ended) -> Found {
     Found::new(format_args!(
         "{sender}; at the receiver {}",
         ended(receiver)
@@ -134,7 +135,7 @@ fn too_long_shared(subject: &Subject) -> Outcome {
     a.qp.post(Work::send().memory(text))?;
     let sender = failed(&a.next()?, subject.right(&TOO_LONG))?;
     let receiver = take(&mut cq, |done| {
-        srq.complete(done)
+        srq.exchange(done)
             .map_err(|_| Trouble::failed("a completion of another request"))
     })??;
     failed(&receiver, subject.right(&TOO_LONG_THERE))?;
@@ -259,7 +260,7 @@ fn flush(subject: &Subject) -> Outcome {
     for _ in 0..2 * FLUSHED {
         let finished = pair.a.next()?;
         ensure(finished.status == WcStatus::Flushed, || ended(&finished))?;
-        vendor = finished.completion.vendor_err;
+        vendor = finished.reported.vendor_err;
         let next = if finished.user_data < 1000 {
             &mut receives
         } else {
@@ -319,10 +320,11 @@ fn reset(subject: &Subject) -> Outcome {
 }
 
 /// The next completion of the current incarnation; those of earlier ones may still be in the queue.
-fn ours(end: &mut End, seed: u64) -> Outcome<Finished> {
+fn ours(end: &mut End, seed: u64) -> Outcome<Ended> {
     loop {
         let qp = &mut end.qp;
-        if let Ok(finished) = take(&mut end.cq, |done| qp.complete(done).map_err(drop))? {
+        let next = take(&mut end.cq, |done| qp.exchange(done).ok())?;
+        if let Some(finished) = next {
             ensure(finished.status.is_success(), || ended(&finished))?;
             ensure(finished.user_data == seed, || {
                 "a completion of an earlier incarnation".into()

@@ -14,7 +14,7 @@ use uverbs::{
 };
 
 use super::check::{Check, Found, Outcome, Trouble, ensure};
-use super::pair::{End, buffer_of, compare, ended, fill, take, take_until};
+use super::pair::{End, Exchange as _, buffer_of, compare, ended, fill, take, take_until};
 use super::subject::Subject;
 
 /// Both are locally administered.
@@ -133,7 +133,7 @@ fn own(subject: &Subject) -> Outcome {
         let receiving = &mut end.qp;
         let arrived = take_until(&mut end.cq, Instant::now() + BACK, |done| {
             let foreign = || Trouble::failed("a completion of another request");
-            receiving.complete(done).map_err(|_| foreign())
+            receiving.exchange(done).map_err(|_| foreign())
         })?;
         let Some(arrived) = arrived else {
             return Err(match seed {

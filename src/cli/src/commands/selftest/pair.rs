@@ -1,13 +1,15 @@
 //! What most checks need: two connected queue pairs of the port, waits with time limits, and
 //! recognisable data.
 
+use std::ops::Deref;
 use std::time::{Duration, Instant};
 
 use uverbs::owned::{self, Buffer, Finished};
 use uverbs::time::{AckTimeout, RetryCount, RnrRetry, RnrTimer};
+use uverbs::transport::Transport;
 use uverbs::{
     AccessFlags, Completion, CompletionQueue, PreparedQueuePair, ProtectionDomain, QpType,
-    QueuePair, QueuePairBuilder, SharedReceiveQueue,
+    QueuePair, QueuePairBuilder, SharedReceiveQueue, WorkCompletion,
 };
 
 use super::check::{Outcome, Trouble, ensure};
@@ -15,6 +17,12 @@ use super::subject::Subject;
 
 /// How long anything that should happen immediately may take.
 pub(super) const PATIENCE: Duration = Duration::from_secs(5);
+
+/// A request that ended, and all that its completion reported.
+pub(super) struct Ended {
+    pub(super) finished: Finished,
+    pub(super) reported: WorkCompletion,
+}
 
 /// Empty polls before yielding: on few processors the network stack may be waiting to run.
 const SPINS: u32 = 256;
@@ -135,6 +143,36 @@ impl Pair {
     }
 }
 
+/// A queue that gives a request for its completion.
+pub(super) trait Exchange {
+    /// As `complete`, but keeps what the completion reported.
+    fn exchange<'cq>(&mut self, completion: Completion<'cq>) -> Result<Ended, Completion<'cq>>;
+}
+
+impl<T: Transport> Exchange for owned::QueuePair<T> {
+    fn exchange<'cq>(&mut self, completion: Completion<'cq>) -> Result<Ended, Completion<'cq>> {
+        let reported = *completion;
+        let finished = self.complete(completion)?;
+        Ok(Ended { finished, reported })
+    }
+}
+
+impl Exchange for owned::SharedReceiveQueue {
+    fn exchange<'cq>(&mut self, completion: Completion<'cq>) -> Result<Ended, Completion<'cq>> {
+        let reported = *completion;
+        let finished = self.complete(completion)?;
+        Ok(Ended { finished, reported })
+    }
+}
+
+impl Deref for Ended {
+    type Target = Finished;
+
+    fn deref(&self) -> &Finished {
+        &self.finished
+    }
+}
+
 impl End {
     pub(super) fn new(cq: CompletionQueue, qp: QueuePair) -> Self {
         let qp = owned::QueuePair::new(qp);
@@ -142,10 +180,10 @@ impl End {
     }
 
     /// The next finished request.
-    pub(super) fn next(&mut self) -> Outcome<Finished> {
+    pub(super) fn next(&mut self) -> Outcome<Ended> {
         let qp = &mut self.qp;
         take(&mut self.cq, |completion| {
-            qp.complete(completion).map_err(|completion| {
+            qp.exchange(completion).map_err(|completion| {
                 Trouble::failed(format_args!(
                     "a completion of a request that was not posted: {}",
                     completion.status
@@ -155,7 +193,7 @@ impl End {
     }
 
     /// The next request, which must have succeeded.
-    pub(super) fn success(&mut self) -> Outcome<Finished> {
+    pub(super) fn success(&mut self) -> Outcome<Ended> {
         let finished = self.next()?;
         ensure(finished.status.is_success(), || ended(&finished))?;
         Ok(finished)
@@ -163,14 +201,14 @@ impl End {
 }
 
 /// How a request ended, with the vendor error.
-pub(super) fn ended(finished: &Finished) -> String {
-    let vendor = finished.completion.vendor_err;
-    format!("{}, vendor {vendor:#x}", finished.status)
+pub(super) fn ended(request: &Ended) -> String {
+    let vendor = request.reported.vendor_err;
+    format!("{}, vendor {vendor:#x}", request.status)
 }
 
 /// The buffer of a finished request.
-pub(super) fn buffer_of(finished: Finished) -> Outcome<Buffer> {
-    let buffer = finished.memory.into_buffer();
+pub(super) fn buffer_of(request: Ended) -> Outcome<Buffer> {
+    let buffer = request.finished.memory.into_buffer();
     buffer.ok_or_else(|| Trouble::failed("its buffer did not come back"))
 }
 

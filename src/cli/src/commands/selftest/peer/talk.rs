@@ -140,10 +140,9 @@ impl Side {
         let header = self.header();
         let end = self.end()?;
         let finished = end.success()?;
-        ensure(
-            finished.completion.byte_len as usize == header + len,
-            || format!("{} bytes arrived", finished.completion.byte_len),
-        )?;
+        ensure(finished.reported.byte_len as usize == header + len, || {
+            format!("{} bytes arrived", finished.reported.byte_len)
+        })?;
         let room = buffer_of(finished)?;
         let bytes = room.get(header..header + len);
         let compared = compare(

@@ -9,7 +9,9 @@ use uverbs::{
 };
 
 use super::super::check::{Check, Found, Outcome, Trouble, ensure};
-use super::super::pair::{REMOTE, buffer_of, compare, connect, ended, fill, prepare, take};
+use super::super::pair::{
+    Exchange as _, REMOTE, buffer_of, compare, connect, ended, fill, prepare, take,
+};
 use super::super::subject::Subject;
 
 const EXPECTED: &str = "whole and in parts, as sent";
@@ -121,7 +123,7 @@ impl Rig {
             let receiver = &mut rig.receiver;
             let arrived = take(&mut rig.receive_cq, |done| {
                 receiver
-                    .complete(done)
+                    .exchange(done)
                     .map_err(|_| Trouble::failed("a completion of another request"))
             })??;
             ensure(arrived.status.is_success(), || ended(&arrived))?;

@@ -105,8 +105,8 @@ impl Rig {
             Operation::SendImm(value) => Some(value),
             _ => None,
         };
-        ensure(received.completion.imm == immediate, || {
-            format!("immediate {:x?}", received.completion.imm)
+        ensure(received.imm == immediate, || {
+            format!("immediate {:x?}", received.imm)
         })?;
         let room = buffer_of(received)?;
         let (bytes, beyond) = room.split_at(len);
@@ -130,7 +130,7 @@ impl Rig {
         self.pair.a.qp.post(work.memory((buffer, len)))?;
         self.here = Some(buffer_of(self.pair.a.success()?)?);
         if immediate {
-            let reported = self.pair.b.success()?.completion;
+            let reported = self.pair.b.success()?.reported;
             let right = reported.imm == Some(IMMEDIATE) && reported.byte_len as usize == len;
             ensure(right, || {
                 format!("immediate {:x?}, {} bytes", reported.imm, reported.byte_len)

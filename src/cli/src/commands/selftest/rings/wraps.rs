@@ -10,7 +10,9 @@ use uverbs::{
 };
 
 use super::super::check::{Check, Found, Outcome, Trouble, ensure};
-use super::super::pair::{REMOTE, buffer_of, connect, ended, prepare, prepare_shared, take};
+use super::super::pair::{
+    Exchange as _, REMOTE, buffer_of, connect, ended, prepare, prepare_shared, take,
+};
 use super::super::subject::Subject;
 
 /// More than 16 bits can count.
@@ -180,8 +182,8 @@ impl Receiver {
     fn received(&mut self, cq: &mut CompletionQueue, context: u64) -> Outcome<Buffer> {
         let foreign = || Trouble::failed("a completion of another request");
         let finished = take(cq, |done| match self {
-            Self::Own(qp) => qp.complete(done).map_err(|_| foreign()),
-            Self::Shared(srq) => srq.complete(done).map_err(|_| foreign()),
+            Self::Own(qp) => qp.exchange(done).map_err(|_| foreign()),
+            Self::Shared(srq) => srq.exchange(done).map_err(|_| foreign()),
         })??;
         ensure(finished.status.is_success(), || ended(&finished))?;
         ensure(finished.user_data == context, || {
