@@ -7,12 +7,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use uverbs_any::AnyCq;
+use uverbs_any::vendor::Vendor;
 use uverbs_core::contract::{self, Cq as _, CqInit, Extra, Link};
 use uverbs_core::types::{CqModerationCaps, Timestamps, WorkCompletion};
 use uverbs_core::{Error, ErrorKind, EventCounts, Object, Op, PollError, Result};
 
 use crate::event::EventSource;
 use crate::event_table::EventKey;
+use crate::typed::of_another_vendor;
 use crate::{CompletionChannel, Context, unpolled};
 
 /// `ibv_cq`—where finished work requests are reported.
@@ -336,6 +338,16 @@ impl CompletionQueue {
         self.ring.object()
     }
 
+    /// The vendor's queue.
+    ///
+    /// # Errors
+    /// [`Unsupported`](ErrorKind::Unsupported): a device of another vendor.
+    #[inline]
+    pub(crate) fn of_vendor<V: Vendor>(&mut self) -> Result<&mut V::Cq> {
+        V::cq(&mut self.ring)
+            .ok_or_else(|| of_another_vendor(Op::PollCompletionQueue, self.context.name()))
+    }
+
     /// How other queues refer to it when they are created.
     pub(crate) fn link(&self) -> Link<'_> {
         self.ring.link()
@@ -353,6 +365,16 @@ impl CqId {
 }
 
 impl Completion<'_> {
+    /// A completion that was just taken from the queue `queue`, which stays borrowed.
+    #[inline]
+    pub(crate) fn of(wc: WorkCompletion, queue: CqId) -> Self {
+        Self {
+            wc,
+            queue,
+            bound: PhantomData,
+        }
+    }
+
     /// The queue it was taken from.
     #[inline]
     pub fn queue(&self) -> CqId {

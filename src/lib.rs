@@ -92,6 +92,7 @@
 //! | [`completion`], [`event`], [`error`] | what comes back |
 //! | [`cm`] | connections by IP address (`rdma_cm`) |
 //! | [`stream`] | streams of bytes by IP address |
+//! | [`typed`] | queues of a vendor that the program knows |
 //! | [`exchange`] | telling a peer endpoints, memory, and that this side is ready |
 //! | [`transport`] | what queue pairs of each transport can be set to and can do |
 //! | [`transition`] | the states of a queue pair |
@@ -150,6 +151,7 @@ pub mod rings;
 mod srq;
 pub mod stream;
 pub mod transport;
+pub mod typed;
 mod unpolled;
 mod unwind;
 

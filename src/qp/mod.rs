@@ -22,7 +22,7 @@ pub(crate) use children::Children;
 pub use endpoint::{ParseEndpointError, QueuePairEndpoint};
 pub use gid::{GidChoice, GidReason};
 pub use post::{PostFailed, RecvBatch, SendBatch};
-pub(crate) use post::{ReceiveSide, post_recv_batch};
+pub(crate) use post::{ReceiveSide, names_no_memory, post_recv_batch};
 pub(crate) use prepared::After;
 pub use prepared::{HandshakeError, PreparedQueuePair};
 

@@ -3,13 +3,15 @@
 use std::fmt;
 use std::marker::PhantomData;
 
+use uverbs_any::vendor::Vendor;
 use uverbs_any::{AnyQp, AnySrq};
-use uverbs_core::PostError;
 use uverbs_core::contract::{Qp as _, Srq as _};
 use uverbs_core::types::{Operation, Payload, QpType, RESERVED_WR_IDS, RecvRequest, SendRequest};
+use uverbs_core::{Op, PostError, Result};
 
 use crate::QueuePair;
 use crate::transport::{Receives, Sends, Transport};
+use crate::typed::of_another_vendor;
 
 /// Some requests of a list were not posted.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -43,6 +45,15 @@ pub(crate) enum ReceiveSide<'q> {
 }
 
 impl<T: Transport> QueuePair<T> {
+    /// The vendor's queue pair.
+    ///
+    /// # Errors
+    /// [`Unsupported`](crate::ErrorKind::Unsupported): a device of another vendor.
+    #[inline]
+    pub(crate) fn of_vendor<V: Vendor>(&mut self, op: Op) -> Result<&mut V::Qp> {
+        V::qp(&mut self.queue).ok_or_else(|| of_another_vendor(op, self.pd.context().name()))
+    }
+
     /// Starts a batch of send requests that are submitted with one doorbell.
     ///
     /// ```no_run
@@ -175,12 +186,7 @@ impl<T: Transport> SendBatch<'_, T> {
         &mut self,
         request: &SendRequest<'_>,
     ) -> Result<(), PostError> {
-        let has_sges = matches!(request.payload, Payload::Gather(sges) if !sges.is_empty());
-        let changes_keys = matches!(
-            request.operation,
-            Operation::BindWindow(_) | Operation::LocalInvalidate(_)
-        );
-        if has_sges || changes_keys {
+        if !names_no_memory(request) {
             return Err(PostError::InvalidRequest);
         }
         // SAFETY: the request names no memory of this process and changes no key.
@@ -201,6 +207,17 @@ impl<T: Transport> SendBatch<'_, T> {
         // What was submitted is no longer there for the drop to take back.
         self.queue.submit_send()
     }
+}
+
+/// Whether a request names no memory of this process, and changes no key.
+#[inline]
+pub(crate) fn names_no_memory(request: &SendRequest<'_>) -> bool {
+    let has_sges = matches!(request.payload, Payload::Gather(sges) if !sges.is_empty());
+    let changes_keys = matches!(
+        request.operation,
+        Operation::BindWindow(_) | Operation::LocalInvalidate(_)
+    );
+    !has_sges && !changes_keys
 }
 
 impl<T: Transport> Drop for SendBatch<'_, T> {

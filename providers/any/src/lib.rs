@@ -21,6 +21,7 @@ mod rows;
 mod context;
 mod of;
 mod queues;
+pub mod vendor;
 
 pub use context::{AnyContext, AnyPd};
 pub use of::Of;

@@ -36,7 +36,7 @@ mod wqe;
 pub use context::{
     Clock, ClockInfo, Context, ProtectionDomain, RegisterBits, SwitchPort, ThreadDomain, caps,
 };
-pub use cq::{CompletionQueue, Entries, EntrySize};
+pub use cq::{CompletionQueue, Entries, EntrySize, Taken};
 pub use cqe::Results;
 pub use doorbell::Doorbells;
 pub use memory::{DeviceMemory, DeviceMemoryInfo, MappedVar, OperationWord, Var, VarKind};
@@ -44,7 +44,9 @@ pub use qp::{
     DcDestination, MaskedAtomic, QpExtra, QueuePair, RawNumbers, SharedXrcDomain, Streams,
     XrcDomain, flow, pacing,
 };
+pub use rq::{Receiver, RecvBatch};
 pub use sq::raw::Frame;
+pub use sq::{Prepared, SendBatch, Sender};
 pub use srq::SharedReceiveQueue;
 
 /// The versions of the driver ABI that this provider supports.

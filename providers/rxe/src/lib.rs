@@ -18,6 +18,7 @@ mod rings;
 mod rq;
 mod sq;
 mod srq;
+mod typed;
 mod vector;
 mod wqe;
 

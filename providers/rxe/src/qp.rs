@@ -166,6 +166,11 @@ impl QueuePair {
         )
     }
 
+    /// Whether it has a receive queue of its own.
+    pub(crate) fn has_receive_queue(&self) -> bool {
+        self.recv.is_some()
+    }
+
     fn receive_ring(&mut self) -> Result<&mut ReceiveRing, PostError> {
         self.recv.as_mut().ok_or(PostError::UnsupportedOperation)
     }

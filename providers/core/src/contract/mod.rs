@@ -14,6 +14,7 @@ mod link;
 mod memory;
 mod multicast;
 mod queues;
+mod typed;
 
 use std::any::Any;
 use std::fmt::Debug;
@@ -30,6 +31,10 @@ pub use link::Link;
 pub use memory::{DmabufInit, Mr, MrChange, MrInit};
 pub use multicast::{attach_multicast, detach_multicast};
 pub use queues::{Cq, CqInit, Qp, QpInit, Srq, SrqInit, Unpolled};
+pub use typed::{
+    Entry, PlainReceiver, PlainReceives, PlainSender, PlainSends, Receiver, RecvBatch, SendBatch,
+    Sender, TypedCq, TypedQp, Vendor,
+};
 
 pub use crate::types::checked::checked_flags;
 

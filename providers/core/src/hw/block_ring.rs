@@ -59,10 +59,16 @@ impl BlockRing {
         })
     }
 
+    /// The index in the ring of the block `number`.
+    #[inline]
+    pub fn index(&self, number: u32) -> u32 {
+        number & self.mask
+    }
+
     /// A block; its number is masked.
     #[inline]
     pub fn block(&self, number: u32) -> Block<'_> {
-        let at = (number & self.mask) as usize * UNITS;
+        let at = self.index(number) as usize * UNITS;
         Block {
             start: self.units.start().wrapping_add(at),
             ring: PhantomData,

@@ -35,6 +35,7 @@ mod range;
 mod rate;
 mod remote;
 mod srq;
+mod template;
 #[cfg(test)]
 mod tests;
 mod time;
@@ -66,6 +67,7 @@ pub use range::OutOfRange;
 pub use rate::Rate;
 pub use remote::{ParseRemoteError, Remote, RemoteMemory};
 pub use srq::{SrqAttr, SrqAttrMask, SrqModify, SrqType};
+pub use template::{Posting, Template};
 pub use time::{AckTimeout, Psn, RetryCount, RnrRetry, RnrTimer};
 pub use wr::{
     Address, Destination, Operation, Payload, Placement, RESERVED_WR_IDS, RecvRequest, SendFlags,

@@ -8,6 +8,7 @@
 mod entries;
 pub(crate) mod poll;
 mod stamp;
+mod taken;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -30,8 +31,9 @@ use crate::context::Context;
 use crate::cqe::ring::CqRing;
 use crate::cqe::{CqShared, opcode};
 pub use entries::{Entries, EntrySize};
-use poll::{Consumer, Left, Next};
+use poll::{Consumer, Found, Left, Next};
 use stamp::Stamps;
+pub use taken::Taken;
 
 /// The largest number of entries that the device's counter allows.
 const MAX_ENTRIES: u32 = 1 << 24;
@@ -223,22 +225,7 @@ impl contract::Cq for CompletionQueue {
     )]
     #[inline(always)]
     fn poll(&mut self) -> Result<Option<WorkCompletion>, PollError> {
-        if !self.fork.is_current() {
-            return Err(self.refusal());
-        }
-        match self.consumer.take_usual() {
-            Next::Usual(done) => {
-                self.give_back();
-                Ok(Some(done))
-            }
-            Next::None => Ok(None),
-            // Passed on as a value, so that the value above need not be in memory.
-            Next::Other => match self.poll_other() {
-                Ok(Some(done)) => Ok(Some(done)),
-                Ok(None) => Ok(None),
-                Err(error) => Err(error),
-            },
-        }
+        self.poll_one()
     }
 
     fn poll_stamped(&mut self) -> Result<Option<(WorkCompletion, Option<u64>)>, PollError> {
@@ -253,13 +240,7 @@ impl contract::Cq for CompletionQueue {
 
     #[inline]
     fn poll_into(&mut self, out: &mut [WorkCompletion]) -> Result<usize, PollError> {
-        if !self.fork.is_current() {
-            return Err(self.refusal());
-        }
-        if !self.consumer.has_next() {
-            return Ok(0);
-        }
-        self.fill(out)
+        self.poll_many(out)
     }
 
     /// No system call.
@@ -344,6 +325,21 @@ impl contract::Cq for CompletionQueue {
     }
 }
 
+impl contract::TypedCq for CompletionQueue {
+    type Entry = Taken;
+
+    #[expect(clippy::inline_always, reason = "a part of polling")]
+    #[inline(always)]
+    fn poll_entry(&mut self) -> Result<Option<Taken>, PollError> {
+        self.poll_one()
+    }
+
+    #[inline]
+    fn poll_entries(&mut self, out: &mut [Taken]) -> Result<usize, PollError> {
+        self.poll_many(out)
+    }
+}
+
 impl Drop for CompletionQueue {
     fn drop(&mut self) {
         // The last entry taken may not have been given back. The entries after it are for `Left`.
@@ -363,9 +359,56 @@ impl CompletionQueue {
         }
     }
 
-    /// Takes entries, of which there is at least one.
+    #[expect(
+        clippy::inline_always,
+        reason = "a completion is built where its user wants it"
+    )]
+    #[inline(always)]
+    fn poll_one<T: Found>(&mut self) -> Result<Option<T>, PollError> {
+        if !self.fork.is_current() {
+            return Err(self.refusal());
+        }
+        match self.consumer.look() {
+            Next::None => return Ok(None),
+            // In each branch on its own: the caller then knows what kind of completion it is.
+            Next::Sent(look) => {
+                if let Some(done) = self.consumer.sent(look) {
+                    self.consumer.took();
+                    self.give_back();
+                    return Ok(Some(done));
+                }
+            }
+            Next::Received(look) => {
+                if let Some(done) = self.consumer.received(look) {
+                    self.consumer.took();
+                    self.give_back();
+                    return Ok(Some(done));
+                }
+            }
+            Next::Other => {}
+        }
+        // Passed on as a value, so that those above need not be in memory.
+        match self.poll_other() {
+            Ok(Some(done)) => Ok(Some(done.into())),
+            Ok(None) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    #[expect(clippy::inline_always, reason = "a part of polling")]
+    #[inline(always)]
+    fn poll_many<T: Found>(&mut self, out: &mut [T]) -> Result<usize, PollError> {
+        if !self.fork.is_current() {
+            return Err(self.refusal());
+        }
+        if !self.consumer.has_next() {
+            return Ok(0);
+        }
+        self.fill(out)
+    }
+
     #[inline(never)]
-    fn fill(&mut self, out: &mut [WorkCompletion]) -> Result<usize, PollError> {
+    fn fill<T: Found>(&mut self, out: &mut [T]) -> Result<usize, PollError> {
         let start = self.consumer.position();
         let filled = self.consumer.fill(out);
         // Skipped entries are given back, too.

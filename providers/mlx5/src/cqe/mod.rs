@@ -113,7 +113,7 @@ impl Tail {
 }
 
 /// A completed request.
-const SENT: WorkCompletion = WorkCompletion {
+pub(crate) const SENT: WorkCompletion = WorkCompletion {
     wr_id: 0,
     status: WcStatus::Success,
     opcode: WcOpcode::Send,
@@ -157,6 +157,9 @@ impl Checksums {
 /// The bits of the number of a queue.
 const OWNER: u32 = 0xff_ffff;
 
+/// A user index that no entry carries.
+pub(crate) const NO_INDEX: u32 = u32::MAX;
+
 /// The first 4 bytes of a word, in memory order.
 #[inline]
 const fn first_half(word: u64) -> u32 {
@@ -190,22 +193,28 @@ impl<'r> Entry<'r> {
         u32::from_be(self.owner) & OWNER
     }
 
+    /// The same as the entry carries it; never [`NO_INDEX`].
+    #[inline]
+    pub(crate) const fn raw_index(&self) -> u32 {
+        self.owner & OWNER.to_be()
+    }
+
     /// Whether it belongs to the same queue as another entry.
     #[inline]
     pub(crate) const fn is_beside(&self, other: &Self) -> bool {
         (self.owner ^ other.owner) & OWNER.to_be() == 0
     }
 
-    /// Bytes 36 to 39.
-    #[inline]
-    fn immediate(&self) -> u32 {
-        u64::from_be(self.block.word(4)) as u32
-    }
-
     /// Bytes 44 to 47.
     #[inline]
     pub(crate) fn byte_count(&self) -> u32 {
-        u64::from_be(self.block.word(5)) as u32
+        byte_count(self.counts())
+    }
+
+    /// Bytes 40 to 47, in memory order.
+    #[inline]
+    pub(crate) fn counts(&self) -> u64 {
+        self.block.word(5)
     }
 
     /// The results of a request.
@@ -231,10 +240,18 @@ impl<'r> Entry<'r> {
         done.opcode = opcode;
         done.qp_num = qp_num;
         if let WcOpcode::RdmaRead | WcOpcode::CompareSwap | WcOpcode::FetchAdd = opcode {
-            done.byte_len = match opcode {
-                WcOpcode::RdmaRead => self.byte_count(),
-                _ => 8,
-            };
+            done.byte_len = sent_bytes(opcode, self.counts());
+        }
+    }
+
+    /// The words that describe a message.
+    #[inline]
+    pub(crate) fn message(&self) -> Message {
+        Message {
+            path: self.block.word(2),
+            headers: self.block.word(3),
+            immediate: self.block.word(4),
+            counts: self.counts(),
         }
     }
 
@@ -251,40 +268,7 @@ impl<'r> Entry<'r> {
         qp_num: u32,
         checksums: Checksums,
     ) -> WorkCompletion {
-        let path = u64::from_be(self.block.word(2));
-        let headers = u64::from_be(self.block.word(3));
-        let from = (headers >> 32) as u32;
-        let mut flags = WcFlags::empty();
-        flags.set(WcFlags::GRH, from >> 28 & 3 != 0);
-        flags.set(WcFlags::IP_CSUM_OK, checksums.are_right(headers as u32));
-        let mut done = WorkCompletion {
-            wr_id,
-            opcode: WcOpcode::Recv,
-            byte_len: self.byte_count(),
-            qp_num,
-            src_qp: from & 0xff_ffff,
-            sl: (from >> 24 & 0xf) as u8,
-            // Bytes 22 and 23, and 17.
-            slid: path as u16,
-            dlid_path_bits: (path >> 48) as u8 & 0x7f,
-            ..WorkCompletion::default()
-        };
-        match kind {
-            opcode::RECEIVE => done.pkey_index = self.immediate() as u16,
-            opcode::RECEIVE_INVALIDATE => {
-                done.invalidated = Some(RemoteKey::from_raw(self.immediate()));
-                flags |= WcFlags::WITH_INVALIDATE;
-            }
-            kind => {
-                done.imm = Some(self.immediate());
-                flags |= WcFlags::WITH_IMM;
-                if kind == opcode::RECEIVE_WRITE_IMM {
-                    done.opcode = WcOpcode::RecvRdmaWithImm;
-                }
-            }
-        }
-        done.flags = flags;
-        done
+        self.message().received(kind, wr_id, qp_num, checksums)
     }
 
     /// The results of a message whose bytes are where an entry otherwise has the packet's path,
@@ -325,6 +309,98 @@ impl<'r> Entry<'r> {
             qp_num,
             ..WorkCompletion::default()
         }
+    }
+}
+
+/// Bytes 44 to 47 of an entry: how many bytes arrived.
+#[inline]
+pub(crate) const fn byte_count(counts: u64) -> u32 {
+    u64::from_be(counts) as u32
+}
+
+/// How many bytes a completed request brought; 0 for those that bring none.
+#[inline]
+pub(crate) const fn sent_bytes(opcode: WcOpcode, counts: u64) -> u32 {
+    match opcode {
+        WcOpcode::RdmaRead => byte_count(counts),
+        WcOpcode::CompareSwap | WcOpcode::FetchAdd => 8,
+        _ => 0,
+    }
+}
+
+/// The words of an entry that describe a received message, in memory order.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Message {
+    /// Bytes 16 to 23.
+    path: u64,
+    /// Bytes 24 to 31.
+    headers: u64,
+    /// Bytes 32 to 39.
+    immediate: u64,
+    /// Bytes 40 to 47.
+    counts: u64,
+}
+
+impl Message {
+    /// Its length.
+    #[inline]
+    pub(crate) const fn byte_count(&self) -> u32 {
+        byte_count(self.counts)
+    }
+
+    /// Bytes 36 to 39.
+    #[inline]
+    const fn immediate(&self) -> u32 {
+        u64::from_be(self.immediate) as u32
+    }
+
+    /// The completion of the message. `kind` is one of the receive opcodes.
+    #[expect(
+        clippy::inline_always,
+        reason = "a completion is built where its user wants it"
+    )]
+    #[inline(always)]
+    pub(crate) fn received(
+        &self,
+        kind: u32,
+        wr_id: u64,
+        qp_num: u32,
+        checksums: Checksums,
+    ) -> WorkCompletion {
+        let path = u64::from_be(self.path);
+        let headers = u64::from_be(self.headers);
+        let from = (headers >> 32) as u32;
+        let mut flags = WcFlags::empty();
+        flags.set(WcFlags::GRH, from >> 28 & 3 != 0);
+        flags.set(WcFlags::IP_CSUM_OK, checksums.are_right(headers as u32));
+        let mut done = WorkCompletion {
+            wr_id,
+            opcode: WcOpcode::Recv,
+            byte_len: self.byte_count(),
+            qp_num,
+            src_qp: from & 0xff_ffff,
+            sl: (from >> 24 & 0xf) as u8,
+            // Bytes 22 and 23, and 17.
+            slid: path as u16,
+            dlid_path_bits: (path >> 48) as u8 & 0x7f,
+            ..WorkCompletion::default()
+        };
+        match kind {
+            opcode::RECEIVE => done.pkey_index = self.immediate() as u16,
+            opcode::RECEIVE_INVALIDATE => {
+                done.invalidated = Some(RemoteKey::from_raw(self.immediate()));
+                flags |= WcFlags::WITH_INVALIDATE;
+            }
+            kind => {
+                done.imm = Some(self.immediate());
+                flags |= WcFlags::WITH_IMM;
+                if kind == opcode::RECEIVE_WRITE_IMM {
+                    done.opcode = WcOpcode::RecvRdmaWithImm;
+                }
+            }
+        }
+        done.flags = flags;
+        done
     }
 }
 

@@ -56,21 +56,31 @@ impl<'r> Look<'r> {
         self.tail.owner() == self.owner && self.tail.opcode() != opcode::INVALID
     }
 
+    /// The last byte of the entry, with 0 in place of the owner bit that it has in this pass around
+    /// the ring.
+    #[inline]
+    fn last_byte(self) -> u32 {
+        self.tail.0 as u32 & 0xff ^ self.owner
+    }
+
     /// Whether the device has certainly not written it in this pass around the ring.
     #[inline]
     pub(crate) fn is_of_other_pass(self) -> bool {
-        self.tail.owner() != self.owner
+        self.last_byte() & 1 != 0
     }
 
-    /// Whether the device has written it, and it is the completion of a successful request or
-    /// receive, in ordinary format.
+    /// Whether an entry of this pass is the completion of a successful request, in ordinary format.
     #[inline]
-    pub(crate) fn is_usual(self) -> bool {
-        // Opcode, format and owner at once; excluded are whether it was solicited, and the bit that
-        // distinguishes the two opcodes.
-        const BITS: u32 = 0xfd & !(opcode::RECEIVE << 4);
+    pub(crate) fn is_sent(self) -> bool {
         const { assert!(opcode::REQUEST == 0 && format::PLAIN == 0) };
-        self.tail.0 as u32 & BITS == self.owner
+        // All but whether it was solicited.
+        self.last_byte() & 0xfc == 0
+    }
+
+    /// The same for a received message.
+    #[inline]
+    pub(crate) fn is_received(self) -> bool {
+        self.last_byte() & 0xfc == opcode::RECEIVE << 4
     }
 
     /// Whether the device has written it, and it has this opcode and the ordinary format.

@@ -200,6 +200,7 @@ impl<'a> Draft<'a> {
                 operations: self.plan.operations,
                 // For a raw packet queue pair, this is the number of its send queue.
                 qpn: number,
+                datagrams: init.kind == QpType::Ud,
                 signal_all: init.signal == SigMode::All
                     || init.flags.contains(QpCreateFlags::SQ_SIG_ALL),
                 fork,

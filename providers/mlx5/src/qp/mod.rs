@@ -13,6 +13,7 @@ mod raw;
 mod scatter;
 mod special;
 mod state;
+mod typed;
 mod xrc;
 
 use std::sync::Arc;

@@ -1,6 +1,7 @@
 //! The receive ring of a queue pair or a work queue: this side writes requests, the doorbell record
 //! submits them.
 
+mod batch;
 mod scattered;
 
 use std::sync::Arc;
@@ -12,9 +13,11 @@ use uverbs_core::rings::Watched;
 use uverbs_core::sys::ForkToken;
 use uverbs_core::types::{RecvRequest, Sge};
 
-use crate::tracker::{QueuePairTracker, Receives, RecvTracker};
+use crate::sync::atomic::Ordering;
+use crate::tracker::{QueuePairTracker, Receives, RecvEntries};
 use crate::wqe::sizes;
 use crate::wqe::{self, Unit};
+pub use batch::{Receiver, RecvBatch};
 pub(crate) use scattered::ScatteredRing;
 
 /// The word of a doorbell record that receive queues use.
@@ -38,16 +41,20 @@ pub(crate) struct ReceiveRing {
     max_sge: u32,
     /// Requests put (free-running counter).
     end: u32,
-    /// Requests submitted.
-    submitted: u32,
+    /// The last of these that were not submitted.
+    pending: u32,
     /// Requests completed, when last checked.
     tail: u32,
     /// The number of requests that can be outstanding; 0 while the queue accepts none.
     room: u32,
+    /// The same for requests with one scatter/gather entry.
+    usual_room: u32,
     /// The device must not see requests yet: raw packet queues receive before they are ready to.
     held: bool,
     fork: ForkToken,
     tracker: Arc<QueuePairTracker>,
+    /// Where the tracker looks for requests; none if they are not its own.
+    entries: Option<RecvEntries>,
     record: Arc<Record>,
     /// The observer of submitted requests.
     #[cfg(feature = "rings")]
@@ -70,12 +77,17 @@ impl ReceiveRing {
             shift: parts.sizes.shift.saturating_sub(UNIT_SHIFT),
             max_sge: parts.sizes.max_sge,
             end: 0,
-            submitted: 0,
+            pending: 0,
             tail: 0,
             room: 0,
+            usual_room: 0,
             held: false,
             ring: parts.ring,
             fork: parts.fork,
+            entries: match &parts.tracker.recv {
+                Receives::Own(tracker) => Some(Arc::clone(tracker.entries())),
+                _ => None,
+            },
             tracker: parts.tracker,
             record: parts.record,
             #[cfg(feature = "rings")]
@@ -92,12 +104,13 @@ impl ReceiveRing {
     /// Sets whether the queue is in a state that accepts requests.
     pub(crate) fn set_ready(&mut self, ready: bool) {
         self.room = if ready { self.mask.wrapping_add(1) } else { 0 };
+        self.usual_room = if self.max_sge == 0 { 0 } else { self.room };
     }
 
     /// Starts over after the queue was reset.
     pub(crate) fn reset(&mut self) {
         self.end = 0;
-        self.submitted = 0;
+        self.pending = 0;
         self.tail = 0;
         self.record.store(RECEIVE_RECORD, 0);
     }
@@ -106,69 +119,102 @@ impl ReceiveRing {
     pub(crate) fn hold(&mut self, held: bool) {
         self.held = held;
         if !held {
+            // A batch that was forgotten is not shown.
+            self.abort();
             self.show();
         }
     }
 
-    #[inline]
-    fn own(&self) -> Option<&RecvTracker> {
-        match &self.tracker.recv {
-            Receives::Own(tracker) => Some(tracker),
-            _ => None,
+    /// Requests submitted (free-running counter).
+    fn submitted(&self) -> u32 {
+        self.end.wrapping_sub(self.pending)
+    }
+
+    #[expect(clippy::inline_always, reason = "a part of posting")]
+    #[inline(always)]
+    pub(crate) fn put(&mut self, request: &RecvRequest<'_>) -> Result<(), PostError> {
+        let end = self.end;
+        let is_free = self.has_usual_room();
+        // A copy is passed: once the address of the request is passed on, the compiler no longer
+        // knows anything about its fields.
+        match self.put_usual(end, is_free, *request, |ring, request| {
+            ring.put_apart(request)
+        }) {
+            Ok(()) => {
+                self.go_on();
+                Ok(())
+            }
+            Err(result) => result,
         }
     }
 
+    /// Whether there is room, as far as is known, for a request with one scatter/gather entry.
+    #[inline]
+    fn has_usual_room(&self) -> bool {
+        self.end.wrapping_sub(self.tail) < self.usual_room
+    }
+
+    /// Writes a request with one scatter/gather entry at `end`. The end of the ring stays where it
+    /// is. Another one is left to `apart`: it gets a request of its own, so that the caller's need
+    /// not be in memory.
     #[expect(
         clippy::inline_always,
         reason = "what the caller knows about the request would be passed in memory and asked again"
     )]
     #[inline(always)]
-    pub(crate) fn put(&mut self, request: &RecvRequest<'_>) -> Result<(), PostError> {
-        // A child process has no mapping of the ring.
-        if !self.fork.is_current() {
-            return Err(PostError::Forked);
-        }
-        // The slow path must not return here: the compiler would forget what it knows about the
-        // request.
-        if self.is_full() {
-            return self.put_apart(*request);
-        }
+    fn put_usual<T>(
+        &mut self,
+        end: u32,
+        is_free: bool,
+        request: RecvRequest<'_>,
+        apart: impl FnOnce(&mut Self, RecvRequest<'_>) -> T,
+    ) -> Result<(), T> {
         let [sge] = request.scatter else {
-            return self.put_apart(*request);
+            return Err(apart(self, request));
         };
-        if !is_usual(sge, self.max_sge) {
-            return self.put_apart(*request);
+        let sge = *sge;
+        // A child process has no mapping of the ring.
+        if !is_free || !self.fork.is_current() || !(1..=MAX_SGE_LENGTH).contains(&sge.length) {
+            let scatter = &[sge];
+            return Err(apart(self, RecvRequest { scatter, ..request }));
         }
-        let index = self.end & self.mask;
-        put_sge(&self.ring, index << self.shift, self.max_sge, sge);
-        self.note(index, request.wr_id);
+        put_sge(&self.ring, end << (self.shift & 31), self.max_sge, &sge);
+        self.track(end, request.wr_id);
         Ok(())
     }
 
     /// Puts any request.
+    #[cold]
     #[inline(never)]
     fn put_apart(&mut self, request: RecvRequest<'_>) -> Result<(), PostError> {
+        if !self.fork.is_current() {
+            return Err(PostError::Forked);
+        }
         if self.is_full() {
             self.make_room()?;
         }
-        let index = self.end & self.mask;
-        put_any_sges(
-            &self.ring,
-            index << self.shift,
-            self.max_sge,
-            request.scatter,
-        )?;
-        self.note(index, request.wr_id);
+        let at = self.end << (self.shift & 31);
+        put_any_sges(&self.ring, at, self.max_sge, request.scatter)?;
+        self.track(self.end, request.wr_id);
+        self.go_on();
         Ok(())
     }
 
-    /// Records the request at `index`, the end, and advances the end.
+    /// One more request was put.
     #[inline]
-    fn note(&mut self, index: u32, wr_id: u64) {
-        if let Some(tracker) = self.own() {
-            tracker.posted(index, wr_id);
-        }
+    fn go_on(&mut self) {
         self.end = self.end.wrapping_add(1);
+        self.pending = self.pending.wrapping_add(1);
+    }
+
+    /// Records a request for its completion.
+    #[inline]
+    fn track(&self, end: u32, wr_id: u64) {
+        if let Some(entries) = &self.entries
+            && let Some(entry) = entries.get((end & self.mask) as usize)
+        {
+            entry.store(wr_id, Ordering::Relaxed);
+        }
     }
 
     /// Whether there is no room, as far as is known.
@@ -193,30 +239,58 @@ impl ReceiveRing {
 
     #[inline]
     pub(crate) fn submit(&mut self) -> Result<(), PostError> {
-        if self.end == self.submitted {
+        let pending = self.pending;
+        if pending == 0 {
             return Ok(());
         }
         if !self.fork.is_current() {
             self.abort();
             return Err(PostError::Forked);
         }
-        self.hand_over();
+        self.pending = 0;
+        self.hand_over(pending);
         Ok(())
     }
 
-    /// Submits what was put by this process.
+    /// Submits the last `count` requests before the end, which this process put.
     #[inline]
-    fn hand_over(&mut self) {
+    fn hand_over(&self, count: u32) {
         #[cfg(feature = "rings")]
         if let Some(queue) = &self.watched {
-            let put = 0..self.end.wrapping_sub(self.submitted);
-            let indexes = put.map(|at| self.submitted.wrapping_add(at) & self.mask);
+            let first = self.end.wrapping_sub(count);
+            let indexes = (0..count).map(|at| first.wrapping_add(at) & self.mask);
             crate::rings::receives(queue, &self.ring, self.shift, false, indexes);
         }
-        self.submitted = self.end;
+        #[cfg(not(feature = "rings"))]
+        let _ = count;
         if !self.held {
             self.show();
         }
+    }
+
+    /// Puts a request and submits it. Nothing is pending.
+    #[expect(clippy::inline_always, reason = "a part of posting")]
+    #[inline(always)]
+    fn post_one(&mut self, request: RecvRequest<'_>) -> Result<(), PostError> {
+        let (end, is_free) = (self.end, self.has_usual_room());
+        match self.put_usual(end, is_free, request, |ring, request| {
+            ring.post_apart(request)
+        }) {
+            Ok(()) => {
+                self.end = end.wrapping_add(1);
+                self.hand_over(1);
+                Ok(())
+            }
+            Err(result) => result,
+        }
+    }
+
+    /// The same for any request.
+    #[cold]
+    #[inline(never)]
+    fn post_apart(&mut self, request: RecvRequest<'_>) -> Result<(), PostError> {
+        self.put_apart(request)?;
+        self.submit()
     }
 
     /// Puts requests and submits them; on an error, returns how many were submitted, and why the
@@ -229,17 +303,15 @@ impl ReceiveRing {
     pub(crate) fn post(&mut self, requests: &[RecvRequest<'_>]) -> Result<(), (usize, PostError)> {
         // A batch that was forgotten instead of dropped must not be submitted with this one.
         self.abort();
+        if let [request] = requests {
+            return self.post_one(*request).map_err(|error| (0, error));
+        }
         for (posted, request) in requests.iter().enumerate() {
-            // A copy is passed: once the address of the request is passed on, the compiler no
-            // longer knows anything about its fields.
-            if let Err(error) = self.put(&{ *request }) {
+            if let Err(error) = self.put(request) {
                 return self.stop(posted, error);
             }
         }
-        if !requests.is_empty() {
-            self.hand_over();
-        }
-        Ok(())
+        self.submit().map_err(|error| (0, error))
     }
 
     /// Submits what was put before the request that was refused.
@@ -249,15 +321,17 @@ impl ReceiveRing {
         Err((posted, error))
     }
 
+    /// Shows the device what was submitted; nothing is pending.
     #[inline]
     fn show(&self) {
         barrier::to_device();
-        self.record.store(RECEIVE_RECORD, self.submitted & 0xffff);
+        self.record.store(RECEIVE_RECORD, self.end & 0xffff);
     }
 
     #[inline]
     pub(crate) fn abort(&mut self) {
-        self.end = self.submitted;
+        self.end = self.submitted();
+        self.pending = 0;
     }
 }
 

@@ -36,7 +36,7 @@ impl ScatteredRing {
         self.publish(self.ring.end);
         self.ring
             .submit()
-            .inspect_err(|_| self.publish(self.ring.submitted))
+            .inspect_err(|_| self.publish(self.ring.submitted()))
     }
 
     pub(crate) fn post(&mut self, requests: &[RecvRequest<'_>]) -> Result<(), (usize, PostError)> {

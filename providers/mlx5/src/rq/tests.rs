@@ -7,6 +7,7 @@ use uverbs_core::types::LocalKey;
 
 use super::*;
 use crate::tests::bytes_of;
+use crate::tracker::RecvTracker;
 use crate::tracker::Request;
 
 struct Queue {
@@ -159,4 +160,60 @@ fn states_and_lengths() {
     assert!(matches!(result, Err(PostError::MessageTooLong { .. })));
     queue.ring.set_ready(false);
     assert_eq!(queue.ring.put(&request), Err(PostError::WrongState));
+}
+
+/// The typed end writes what the ring does, and what is not submitted was never there.
+#[test]
+#[allow(unsafe_code, reason = "posts requests to a ring that no device reads")]
+fn typed_batches() {
+    use uverbs_core::contract::{Receiver as _, RecvBatch as _};
+
+    for max_sge in [1, 3] {
+        let (mut one, mut other) = (queue(4, max_sge), queue(4, max_sge));
+        let sge = |length| Sge {
+            address: 0x1000 + u64::from(length),
+            length,
+            key: LocalKey::from_raw(9),
+        };
+        let lists: [&[Sge]; 6] = [
+            &[],
+            &[sge(0)],
+            &[sge(64)],
+            &[sge(1), sge(2)],
+            &[sge(1 << 31)],
+            &[sge(64); 4],
+        ];
+        for (scatter, wr_id) in lists.into_iter().chain(lists).zip(5..) {
+            let request = RecvRequest { wr_id, scatter };
+            let put = one.ring.post(&[request]).map_err(|(_, error)| error);
+            let mut receiver = Receiver::new(&mut other.ring);
+            let mut dropped = receiver.batch();
+            // SAFETY: no device reads the ring; so below.
+            let first = unsafe { dropped.push(&request) };
+            drop(dropped);
+            // SAFETY: as above.
+            assert_eq!(unsafe { receiver.post(&request) }, put, "{scatter:?}");
+            assert_eq!(first, put);
+            assert_eq!(other.record.load(0), one.record.load(0));
+            assert_eq!(bytes_of(&other.ring.ring), bytes_of(&one.ring.ring));
+        }
+        let mut receiver = Receiver::new(&mut other.ring);
+        let mut batch = receiver.batch();
+        let request = RecvRequest {
+            wr_id: 1,
+            scatter: &[],
+        };
+        // SAFETY: as above.
+        while unsafe { batch.push(&request) }.is_ok() {}
+        // SAFETY: as above.
+        let put = unsafe { batch.push(&request) };
+        assert_eq!(put, Err(PostError::QueueFull));
+        batch.submit().unwrap();
+        let submitted = other.record.load(0);
+        assert_eq!(submitted, other.sizes.count);
+        for _ in 0..submitted {
+            assert!(matches!(other.tracker.received(0, 0), Request::Of(_)));
+        }
+        assert_eq!(other.tracker.received_tail(), submitted);
+    }
 }

@@ -2,34 +2,34 @@
 //!
 //! Requests are put one after another in blocks of 64 bytes. They have no effect until the doorbell
 //! record includes them; taking them back means restoring the former end.
-#![expect(
-    clippy::cast_possible_truncation,
-    reason = "what fits a block is counted in a few bits"
-)]
 
+mod batch;
 mod post;
 pub(crate) mod raw;
 mod shape;
+mod template;
+mod usual;
 
 use std::sync::Arc;
 
 use uverbs_core::PostError;
-use uverbs_core::hw::{BlockMut, BlockRing, Record};
+use uverbs_core::hw::{BlockRing, Record};
 #[cfg(feature = "rings")]
 use uverbs_core::rings::Watched;
 use uverbs_core::sys::ForkToken;
-use uverbs_core::types::{Operation, Payload, Remote, SendFlags, SendRequest};
+use uverbs_core::types::{Operation, SendFlags, SendRequest};
 
 use crate::doorbell::Doorbell;
 #[cfg(feature = "rings")]
 use crate::rings::{Route, Sends};
-use crate::tracker::{QueuePairTracker, SentKind};
+use crate::tracker::{QueuePairTracker, SendEntries, SentKind};
 use crate::wqe::operations::Operations;
-use crate::wqe::request::{self, Kind, Limits, MAX_SGE_LENGTH, Writer};
+use crate::wqe::request::{self, Kind, Limits, Writer};
 use crate::wqe::sizes;
-use crate::wqe::{self, BLOCK_UNITS, UNIT, Unit, control, opcode};
+use crate::wqe::{self, BLOCK_UNITS, Unit, control};
 
-use shape::Shape;
+pub use batch::{SendBatch, Sender};
+pub use template::Prepared;
 
 /// The word of a doorbell record that send queues use.
 const SEND_RECORD: usize = 1;
@@ -38,26 +38,35 @@ const SEND_RECORD: usize = 1;
 #[derive(Debug)]
 pub(crate) struct SendRing {
     ring: BlockRing,
-    /// The number of blocks less one.
-    mask: u32,
     /// The end of what was written.
     end: End,
-    /// The end of what the device may read.
-    submitted: End,
+    /// The part before the end that the device may not read yet.
+    pending: Pending,
     /// The first word of the last request that was put, for the doorbell.
     last: u64,
+    /// The end after the last request that was put for a batch, and that request's first word.
+    aside: (End, u64),
     /// Requests completed, when last checked.
     tail: u32,
     limits: Limits,
+    /// The operations that take a scatter/gather entry.
+    gathered: Operations,
     /// The number of the queue pair, as encoded in the control segment.
     queue: u32,
     /// Control flags of every request.
     always: u32,
     /// The number of requests that can be outstanding; 0 while the queue pair accepts none.
     room: u32,
+    /// The same for a request to the peer of a connection of which nothing special is required; 0
+    /// while something is.
+    usual_room: u32,
+    /// Its requests are datagrams.
+    datagrams: bool,
     max_requests: u32,
     fork: ForkToken,
     tracker: Arc<QueuePairTracker>,
+    /// Where the tracker looks for requests.
+    entries: SendEntries,
     record: Arc<Record>,
     doorbell: Doorbell,
     /// The observer of submitted requests.
@@ -88,21 +97,24 @@ impl End {
     }
 }
 
-/// What became of a request that was to be put.
-enum Put {
-    /// It was put: the end after it, and its first word.
-    Done(End, u64),
-    /// The queue does not take it.
-    Refused(PostError),
-    /// It is not a usual one.
-    Unusual,
+/// What was written and not submitted.
+#[derive(Clone, Copy, Debug)]
+struct Pending {
+    blocks: u32,
+    requests: u32,
+    /// The flags of the [`End`] before it.
+    flags: u32,
 }
 
-/// The byte of a request where inline data starts, after its length.
-#[inline]
-const fn inline_start(remote: Option<Remote>) -> usize {
-    let units = if remote.is_some() { 2 } else { 1 };
-    units * UNIT as usize + 4
+impl Pending {
+    /// Nothing, after a request that requires `flags` of the next one.
+    const fn new(flags: u32) -> Self {
+        Self {
+            blocks: 0,
+            requests: 0,
+            flags,
+        }
+    }
 }
 
 /// The parts of a send ring.
@@ -112,6 +124,7 @@ pub(crate) struct Parts {
     pub(crate) operations: Operations,
     pub(crate) qpn: u32,
     pub(crate) signal_all: bool,
+    pub(crate) datagrams: bool,
     pub(crate) fork: ForkToken,
     pub(crate) tracker: Arc<QueuePairTracker>,
     pub(crate) record: Arc<Record>,
@@ -126,12 +139,12 @@ impl SendRing {
             0
         };
         Self {
-            mask: parts.sizes.blocks.wrapping_sub(1),
             end: End::new(always),
-            submitted: End::new(always),
+            pending: Pending::new(always),
             queue: wqe::queue_word(parts.qpn),
             always,
             last: 0,
+            aside: (End::new(always), 0),
             tail: 0,
             limits: Limits {
                 max_sge: parts.sizes.usable_sge,
@@ -140,9 +153,17 @@ impl SendRing {
                 qpn: parts.qpn,
             },
             room: 0,
+            usual_room: 0,
+            datagrams: parts.datagrams,
+            gathered: if parts.sizes.usable_sge == 0 {
+                Operations::empty()
+            } else {
+                parts.operations
+            },
             max_requests: parts.sizes.max_post,
             ring: parts.ring,
             fork: parts.fork,
+            entries: Arc::clone(parts.tracker.send.entries()),
             tracker: parts.tracker,
             record: parts.record,
             doorbell: parts.doorbell,
@@ -160,13 +181,30 @@ impl SendRing {
     /// Sets whether the queue pair is in a state that accepts requests.
     pub(crate) fn set_ready(&mut self, ready: bool) {
         self.room = if ready { self.max_requests } else { 0 };
+        self.set_usual_room();
+    }
+
+    /// After the room changed, or what is required of the next request.
+    #[inline]
+    fn set_usual_room(&mut self) {
+        self.usual_room = self.usual_room_with(self.end.flags);
+    }
+
+    /// The room for usual requests where `flags` are required of the next one.
+    #[inline]
+    fn usual_room_with(&self, flags: u32) -> u32 {
+        if flags != self.always || self.datagrams {
+            return 0;
+        }
+        self.room
     }
 
     /// Starts over after the queue pair was reset.
     pub(crate) fn reset(&mut self) {
         self.end = End::new(self.always);
-        self.submitted = self.end;
+        self.pending = Pending::new(self.always);
         self.tail = 0;
+        self.set_usual_room();
         self.record.store(SEND_RECORD, 0);
     }
 
@@ -180,105 +218,6 @@ impl SendRing {
         &self.limits
     }
 
-    /// Puts a request to the peer of a connection.
-    ///
-    /// The most frequent operations are written here, the others in separate functions: registers
-    /// are few. Where the kind of request is known from the caller's code, the compiler removes the
-    /// branches.
-    #[expect(
-        clippy::inline_always,
-        reason = "what the caller knows about the request would be passed in memory and asked again"
-    )]
-    #[inline(always)]
-    pub(crate) fn put(&mut self, request: &SendRequest<'_>) -> Result<(), PostError> {
-        if !self.fork.is_current() {
-            return Err(PostError::Forked);
-        }
-        // The slow path must not return here: the compiler would forget what it knows about the
-        // request.
-        if self.is_full() {
-            return self.put_apart(*request);
-        }
-        match self.put_usual(self.end, request) {
-            Put::Done(end, last) => {
-                self.end = end;
-                self.last = last;
-                Ok(())
-            }
-            Put::Refused(error) => Err(error),
-            Put::Unusual => self.put_apart(*request),
-        }
-    }
-
-    /// Writes one of the most frequent requests at `end`.
-    ///
-    /// What the queue does not take is refused here, rather than left to a function apart: its
-    /// caller's request would have to be in memory for that.
-    #[expect(
-        clippy::inline_always,
-        reason = "what the caller knows about the request would be passed in memory and asked again"
-    )]
-    #[inline(always)]
-    fn put_usual(&mut self, end: End, request: &SendRequest<'_>) -> Put {
-        let Some(shape) = Shape::of(&request.operation) else {
-            return Put::Unusual;
-        };
-        if request.destination.is_some() {
-            return Put::Unusual;
-        }
-        if !self.limits.operations.contains(shape.needs) {
-            return Put::Refused(PostError::UnsupportedOperation);
-        }
-        let kind = Kind::new(shape.opcode, shape.immediate, shape.completion);
-        let number = end.block;
-        match request.payload {
-            Payload::Gather([sge]) if (1..=MAX_SGE_LENGTH).contains(&sge.length) => {
-                if self.limits.max_sge == 0 {
-                    return Put::Refused(PostError::TooManySges {
-                        requested: 1,
-                        max: 0,
-                    });
-                }
-                let (rest, units) = match shape.remote {
-                    Some(remote) => ([wqe::remote(remote), wqe::data(sge)], 3),
-                    None => ([wqe::data(sge), [0; 2]], 2),
-                };
-                let (control, next) = self.note(end, units, 1, request.wr_id, request.flags, kind);
-                let block = self.ring.block(number);
-                block.put(0, control);
-                for (at, unit) in rest.into_iter().enumerate().take(units as usize - 1) {
-                    block.put(at + 1, unit);
-                }
-                Put::Done(next, control[0])
-            }
-            // Data that fits the first block, and is not so short that it is assembled byte by
-            // byte. A read has none.
-            Payload::Inline([slice])
-                if shape.opcode != opcode::READ
-                    && BlockMut::fits(inline_start(shape.remote), slice.len()) =>
-            {
-                if slice.len() > self.limits.max_inline as usize {
-                    return Put::Refused(PostError::InlineTooLong {
-                        requested: slice.len() as u64,
-                        max: self.limits.max_inline,
-                    });
-                }
-                let start = inline_start(shape.remote);
-                let units = (start + slice.len()).div_ceil(UNIT as usize) as u32;
-                let (control, next) = self.note(end, units, 1, request.wr_id, request.flags, kind);
-                let mut block = self.ring.block_mut(number);
-                block.put(0, control);
-                if let Some(remote) = shape.remote {
-                    block.put(1, wqe::remote(remote));
-                }
-                block.put_half(start / 4 - 1, wqe::inline_head(slice.len() as u32));
-                block.put_bytes(start, slice);
-                Put::Done(next, control[0])
-            }
-            _ => Put::Unusual,
-        }
-    }
-
     /// Puts any request to the peer of a connection. It is passed by value: once its address is
     /// passed on, the compiler no longer knows anything about its fields. Cold, so that the code of
     /// `put` is contiguous; here it is only a jump.
@@ -289,6 +228,15 @@ impl SendRing {
             return Err(PostError::InvalidRequest);
         }
         self.put_behind(&request, &[])
+    }
+
+    /// Puts any request that a typed end takes.
+    fn put_any(&mut self, request: &SendRequest<'_>) -> Result<(), PostError> {
+        if self.datagrams {
+            self.put_datagram(request)
+        } else {
+            self.put_apart(*request)
+        }
     }
 
     /// Puts a datagram.
@@ -403,57 +351,43 @@ impl SendRing {
     /// Ends the request that was written up to unit `at`.
     #[inline]
     pub(crate) fn commit(&mut self, wr_id: u64, flags: SendFlags, kind: Kind, at: u32) {
-        let first = self.end.block.wrapping_mul(BLOCK_UNITS);
+        let End {
+            block,
+            requests,
+            flags: required,
+        } = self.end;
+        let first = block.wrapping_mul(BLOCK_UNITS);
         let units = at.wrapping_sub(first);
         let blocks = units.div_ceil(BLOCK_UNITS);
-        let (control, end) = self.note(self.end, units, blocks, wr_id, flags, kind);
-        self.ring.put(first, control);
-        self.end = end;
-        self.last = control[0];
-    }
-
-    /// Records a request of `units` units in `blocks` blocks at `end`; returns its control segment,
-    /// and the end after it.
-    #[expect(
-        clippy::inline_always,
-        reason = "a call costs a third of it: what is known about the request is passed in memory"
-    )]
-    #[inline(always)]
-    fn note(
-        &self,
-        end: End,
-        units: u32,
-        blocks: u32,
-        wr_id: u64,
-        flags: SendFlags,
-        kind: Kind,
-    ) -> (Unit, End) {
-        let head = wqe::control_head(kind.opcode, end.block, self.queue, units);
-        let flags = control::flags(flags, end.flags, self.always) | kind.stream;
+        let head = wqe::control_head(kind.opcode, block, self.queue, units);
+        let flags = control::flags(flags, required, self.always) | kind.stream;
         let tail = wqe::control_tail(flags, kind.immediate);
-        let next = self.track(end, blocks, wr_id, kind.completion, kind.fence);
-        ([head, tail], next)
+        let index = self.ring.index(block);
+        self.track(index, requests, wr_id, SentKind::of(kind.completion));
+        self.ring.put(first, [head, tail]);
+        self.end.flags = kind.fence | self.always;
+        self.set_usual_room();
+        self.go_on(blocks, head);
     }
 
-    /// Records a request of `blocks` blocks at `end` for its completion; returns the end after it.
+    /// One more request of `blocks` blocks was written, which starts with the word `head`.
+    #[inline]
+    fn go_on(&mut self, blocks: u32, head: u64) {
+        self.end.block = self.end.block.wrapping_add(blocks);
+        self.end.requests = self.end.requests.wrapping_add(1);
+        self.pending.blocks = self.pending.blocks.wrapping_add(blocks);
+        self.pending.requests = self.pending.requests.wrapping_add(1);
+        self.last = head;
+    }
+
+    /// Records the request that begins at the block `index` and follows `requests` others, for its
+    /// completion.
     #[expect(clippy::inline_always, reason = "a part of posting")]
     #[inline(always)]
-    fn track(
-        &self,
-        end: End,
-        blocks: u32,
-        wr_id: u64,
-        completion: impl Into<SentKind>,
-        fence: u32,
-    ) -> End {
-        let requests = end.requests.wrapping_add(1);
-        self.tracker
-            .send
-            .posted(end.block & self.mask, wr_id, requests, completion);
-        End {
-            block: end.block.wrapping_add(blocks),
-            requests,
-            flags: fence | self.always,
+    fn track(&self, index: u32, requests: u32, wr_id: u64, completion: SentKind) {
+        let after = requests.wrapping_add(1);
+        if let Some(entry) = self.entries.get(index as usize) {
+            entry.posted(wr_id, after, completion);
         }
     }
 }

@@ -4,48 +4,73 @@ use uverbs_core::PostError;
 use uverbs_core::hw::barrier;
 use uverbs_core::types::SendRequest;
 
-use super::{SEND_RECORD, SendRing};
+use super::{Pending, SEND_RECORD, SendRing};
 
 impl SendRing {
     /// Submits what was put: one doorbell for all of it.
     #[expect(clippy::inline_always, reason = "a part of posting")]
     #[inline(always)]
     pub(crate) fn submit(&mut self) -> Result<(), PostError> {
-        if self.end.requests == self.submitted.requests {
+        let Pending {
+            blocks, requests, ..
+        } = self.pending;
+        if requests == 0 {
             return Ok(());
         }
         if !self.fork.is_current() {
             self.abort();
             return Err(PostError::Forked);
         }
-        self.hand_over();
+        self.hand_over(blocks, requests == 1, self.last);
+        self.pending = Pending::new(self.end.flags);
         Ok(())
     }
 
-    /// Submits what was put by this process, at least one request.
+    /// Submits the last `blocks` blocks before the end, which this process wrote. `alone`: they are
+    /// one request. `head` is the first word of the last request.
     #[expect(clippy::inline_always, reason = "a part of posting")]
     #[inline(always)]
-    fn hand_over(&mut self) {
+    pub(super) fn hand_over(&mut self, blocks: u32, alone: bool, head: u64) {
+        let end = self.end.block;
         // Before the device may read: nothing that it does must be reported earlier.
         #[cfg(feature = "rings")]
         if let Some(queue) = &self.watched {
-            queue.report(&self.ring, self.submitted.block, self.end.block);
+            queue.report(&self.ring, end.wrapping_sub(blocks), end);
         }
         barrier::to_device();
-        self.record.store(SEND_RECORD, self.end.block & 0xffff);
+        self.record.store(SEND_RECORD, end & 0xffff);
         if self.doorbell.blue_flame_blocks() == 0 {
-            self.doorbell.ring_only(self.last);
+            self.doorbell.ring_only(head);
+        } else if alone && blocks <= self.doorbell.blue_flame_blocks() {
+            let first = end.wrapping_sub(blocks);
+            self.doorbell.blue_flame(&self.ring, first, blocks);
         } else {
-            let first = self.submitted.block;
-            let blocks = self.end.block.wrapping_sub(first);
-            let alone = self.end.requests.wrapping_sub(self.submitted.requests) == 1;
-            if alone && blocks <= self.doorbell.blue_flame_blocks() {
-                self.doorbell.blue_flame(&self.ring, first, blocks);
-            } else {
-                self.doorbell.ring(self.last);
-            }
+            self.doorbell.ring(head);
         }
-        self.submitted = self.end;
+    }
+
+    /// Puts a request to the peer of a connection and submits it. Nothing is pending.
+    #[expect(clippy::inline_always, reason = "a part of posting")]
+    #[inline(always)]
+    pub(super) fn post_one(&mut self, request: SendRequest<'_>) -> Result<(), PostError> {
+        let spot = self.spot();
+        match self.put_usual(spot, request, Self::post_apart) {
+            Ok(head) => {
+                self.end.block = spot.block.wrapping_add(1);
+                self.end.requests = spot.requests.wrapping_add(1);
+                self.hand_over(1, true, head);
+                Ok(())
+            }
+            Err(result) => result,
+        }
+    }
+
+    /// The same for any request.
+    #[cold]
+    #[inline(never)]
+    fn post_apart(&mut self, request: SendRequest<'_>) -> Result<(), PostError> {
+        self.put_any(&request)?;
+        self.submit()
     }
 
     /// Puts requests to the peer of a connection and submits them; on an error, returns how many
@@ -58,17 +83,15 @@ impl SendRing {
     pub(crate) fn post(&mut self, requests: &[SendRequest<'_>]) -> Result<(), (usize, PostError)> {
         // A batch that was forgotten instead of dropped must not be submitted with this one.
         self.abort();
+        if let [request] = requests {
+            return self.post_one(*request).map_err(|error| (0, error));
+        }
         for (posted, request) in requests.iter().enumerate() {
-            // A copy is passed: once the address of the request is passed on, the compiler no
-            // longer knows anything about its fields.
-            if let Err(error) = self.put(&{ *request }) {
+            if let Err(error) = self.put(request) {
                 return self.stop(posted, error);
             }
         }
-        if !requests.is_empty() {
-            self.hand_over();
-        }
-        Ok(())
+        self.submit().map_err(|error| (0, error))
     }
 
     /// Submits what was put before the request that was refused.
@@ -81,18 +104,34 @@ impl SendRing {
     /// Takes back what was put and not submitted.
     #[inline]
     pub(crate) fn abort(&mut self) {
-        if self.end.requests != self.submitted.requests {
+        if self.pending.requests != 0 {
             self.take_back();
         }
     }
 
     #[cold]
     fn take_back(&mut self) {
-        let blocks = self.end.block.wrapping_sub(self.submitted.block);
+        let Pending {
+            blocks,
+            requests,
+            flags,
+        } = self.pending;
+        self.end.block = self.end.block.wrapping_sub(blocks);
+        self.end.requests = self.end.requests.wrapping_sub(requests);
+        self.end.flags = flags;
+        self.pending = Pending::new(flags);
+        self.set_usual_room();
+        self.forget_behind(blocks);
+    }
+
+    /// What was put into the `blocks` blocks behind the end and not submitted completes nothing.
+    #[cold]
+    pub(super) fn forget_behind(&self, blocks: u32) {
         for block in 0..blocks {
-            let index = self.submitted.block.wrapping_add(block) & self.mask;
-            self.tracker.send.taken_back(index, self.tail);
+            let index = self.ring.index(self.end.block.wrapping_add(block));
+            if let Some(entry) = self.entries.get(index as usize) {
+                entry.taken_back(self.tail);
+            }
         }
-        self.end = self.submitted;
     }
 }

@@ -15,8 +15,8 @@ pub(super) struct Shape {
 }
 
 impl Shape {
-    const SEND: Self = Self {
-        needs: Operations::empty(),
+    pub(super) const SEND: Self = Self {
+        needs: Operations::SEND,
         opcode: opcode::SEND,
         remote: None,
         immediate: 0,

@@ -24,14 +24,18 @@ pub(crate) use srq::SrqTracker;
 /// A send queue.
 #[derive(Debug)]
 pub(crate) struct SendTracker {
-    entries: Box<[SendEntry]>,
+    entries: SendEntries,
     /// A request may complete after others that were posted later.
     unordered: bool,
 }
 
-/// A request, at the index of its first block.
+/// The requests of a send queue, each at the index of its first block. The posting side has a
+/// handle of its own.
+pub(crate) type SendEntries = Arc<[SendEntry]>;
+
+/// A request of a send queue.
 #[derive(Debug, Default)]
-struct SendEntry {
+pub(crate) struct SendEntry {
     wr_id: AtomicU64,
     /// The number of requests posted, including this one << 32 | the kind of its completion.
     after_kind: AtomicU64,
@@ -70,17 +74,25 @@ impl SentKind {
     }
 }
 
-impl From<WcOpcode> for SentKind {
-    #[inline]
-    fn from(opcode: WcOpcode) -> Self {
-        Self::of(opcode)
-    }
-}
-
 /// The second word of a [`SendEntry`].
 #[inline]
 const fn after_kind(after: u32, kind: u32) -> u64 {
     (after as u64) << 32 | kind as u64
+}
+
+impl SendEntry {
+    /// Records the `after`-th request.
+    #[inline]
+    pub(crate) fn posted(&self, wr_id: u64, after: u32, kind: SentKind) {
+        self.wr_id.store(wr_id, Ordering::Relaxed);
+        (self.after_kind).store(after_kind(after, kind.0), Ordering::Relaxed);
+    }
+
+    /// The request that was recorded here was taken back. `tail` is the number completed at some
+    /// time: completing the block again completes nothing.
+    pub(crate) fn taken_back(&self, tail: u32) {
+        (self.after_kind).store(after_kind(tail, 0), Ordering::Relaxed);
+    }
 }
 
 impl SendTracker {
@@ -92,13 +104,16 @@ impl SendTracker {
         }
     }
 
-    /// Records the request that begins at block `index`: the `after`-th one.
-    #[inline]
-    pub(crate) fn posted(&self, index: u32, wr_id: u64, after: u32, kind: impl Into<SentKind>) {
+    /// Where its requests are recorded.
+    pub(crate) fn entries(&self) -> &SendEntries {
+        &self.entries
+    }
+
+    /// Records a request, as the posting side does.
+    #[cfg(test)]
+    pub(crate) fn posted(&self, index: u32, wr_id: u64, after: u32, opcode: WcOpcode) {
         if let Some(entry) = self.entries.get(index as usize) {
-            entry.wr_id.store(wr_id, Ordering::Relaxed);
-            let word = after_kind(after, kind.into().0);
-            entry.after_kind.store(word, Ordering::Relaxed);
+            entry.posted(wr_id, after, SentKind::of(opcode));
         }
     }
 
@@ -110,15 +125,6 @@ impl SendTracker {
             run,
             entries: &self.entries,
             unordered: self.unordered,
-        }
-    }
-
-    /// The request recorded at block `index` was taken back. `tail` is the number completed at some
-    /// time: completing the block again completes nothing.
-    pub(crate) fn taken_back(&self, index: u32, tail: u32) {
-        if let Some(entry) = self.entries.get(index as usize) {
-            let word = after_kind(tail, 0);
-            entry.after_kind.store(word, Ordering::Relaxed);
         }
     }
 }
@@ -172,8 +178,11 @@ impl SendRun<'_> {
 /// A receive queue, which completes in order.
 #[derive(Debug)]
 pub(crate) struct RecvTracker {
-    wr_ids: Box<[AtomicU64]>,
+    wr_ids: RecvEntries,
 }
+
+/// The numbers of a receive queue's requests. The posting side has a handle of its own.
+pub(crate) type RecvEntries = Arc<[AtomicU64]>;
 
 impl RecvTracker {
     /// The tracker of a queue of `count` (a power of two) requests.
@@ -183,11 +192,16 @@ impl RecvTracker {
         }
     }
 
-    /// Records the request at `index`.
-    #[inline]
+    /// Where its requests are recorded.
+    pub(crate) fn entries(&self) -> &RecvEntries {
+        &self.wr_ids
+    }
+
+    /// Records a request, as the posting side does.
+    #[cfg(test)]
     pub(crate) fn posted(&self, index: u32, wr_id: u64) {
-        if let Some(slot) = self.wr_ids.get(index as usize) {
-            slot.store(wr_id, Ordering::Relaxed);
+        if let Some(entry) = self.wr_ids.get(index as usize) {
+            entry.store(wr_id, Ordering::Relaxed);
         }
     }
 }

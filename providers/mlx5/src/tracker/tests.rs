@@ -47,7 +47,7 @@ fn what_is_not_under_way_completes_nothing() {
     assert_eq!(sent(1), Request::Of(1));
     assert_eq!(sent(1), Request::Unknown, "it is done");
     assert_eq!(sent(0), Request::Unknown, "with what was before it");
-    tracker.send.taken_back(3, u32::MAX - 2);
+    tracker.send.entries()[3].taken_back(u32::MAX - 2);
     assert_eq!(sent(3), Request::Unknown, "it never was");
     assert_eq!(sent(2), Request::Of(2));
     assert_eq!(tracker.sent_tail(), 0);

@@ -85,7 +85,7 @@ const INVALID_LKEY: u32 = 0x100;
 
 /// Two big-endian words in memory order.
 #[inline]
-const fn words(high: u32, low: u32) -> u64 {
+pub(crate) const fn words(high: u32, low: u32) -> u64 {
     ((high as u64) << 32 | low as u64).to_be()
 }
 

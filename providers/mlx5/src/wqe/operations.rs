@@ -4,7 +4,7 @@ use bitflags::bitflags;
 use uverbs_core::types::{AtomicCap, QpType};
 
 bitflags! {
-    /// Operations of a send queue besides a plain send.
+    /// Operations of a send queue.
     #[derive(Clone, Copy, Debug, Eq, PartialEq)]
     pub(crate) struct Operations: u8 {
         /// Sends that carry 32 bits.
@@ -19,23 +19,26 @@ bitflags! {
         const ATOMIC = 1 << 4;
         /// Binding windows and invalidating local keys.
         const CHANGE_KEY = 1 << 5;
+        /// Plain sends.
+        const SEND = 1 << 6;
     }
 }
 
 impl Operations {
     /// The operations of a transport. Driver queue pairs are DC initiators.
     pub(crate) fn of(kind: QpType, atomics: AtomicCap) -> Self {
-        let unreliable = Self::SEND_IMM | Self::SEND_INVALIDATE | Self::WRITE | Self::CHANGE_KEY;
+        let unreliable =
+            Self::SEND | Self::SEND_IMM | Self::SEND_INVALIDATE | Self::WRITE | Self::CHANGE_KEY;
         match kind {
             QpType::Uc => unreliable,
-            QpType::Ud => Self::SEND_IMM,
+            QpType::Ud => Self::SEND | Self::SEND_IMM,
             QpType::Rc | QpType::XrcInitiator | QpType::Driver if atomics == AtomicCap::None => {
                 unreliable | Self::READ
             }
             QpType::Rc | QpType::XrcInitiator | QpType::Driver => {
                 unreliable | Self::READ | Self::ATOMIC
             }
-            _ => Self::empty(),
+            _ => Self::SEND,
         }
     }
 }

@@ -19,25 +19,59 @@ use uverbs_core::types::WorkCompletion;
 use uverbs_core::{PollError, Result};
 
 use crate::cqe::CqShared;
-use crate::cqe::ring::{CqRing, Place};
+use crate::cqe::ring::{CqRing, Look, Place};
 use crate::cqe::{Checksums, Entry, format, opcode};
 #[cfg(feature = "rings")]
 use crate::rings::Completions;
 use crate::sync::barrier;
 use crate::tracker::table::Trackers;
-use crate::tracker::{QueuePairTracker, RecvRun, SendRun};
+use crate::tracker::{QueuePairTracker, RecvRun, SendRun, Sent};
 pub(crate) use left::Left;
 use owners::Owners;
 
-/// The kind of the next entry.
+/// The next entry.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Next {
-    /// A successful request, or a received message.
-    Usual(WorkCompletion),
-    /// Another entry.
+pub(crate) enum Next<'r> {
+    /// A successful request.
+    Sent(Look<'r>),
+    /// A received message, without an immediate value.
+    Received(Look<'r>),
+    /// Another entry, if it is written.
     Other,
     /// Not written yet.
     None,
+}
+
+/// What is made of an entry and the request that it completes.
+pub(crate) trait Found: From<WorkCompletion> {
+    /// A successful request of the queue pair `number`.
+    fn sent(entry: &Entry<'_>, sent: Sent, number: u32) -> Self;
+
+    /// The same, to where it is wanted.
+    fn put_sent(&mut self, entry: &Entry<'_>, sent: Sent, number: u32);
+
+    /// A message, without an immediate value, that the queue pair `number` received.
+    fn received(entry: &Entry<'_>, wr_id: u64, number: u32, checksums: Checksums) -> Self;
+}
+
+impl Found for WorkCompletion {
+    #[expect(clippy::inline_always, reason = "a part of polling")]
+    #[inline(always)]
+    fn sent(entry: &Entry<'_>, sent: Sent, number: u32) -> Self {
+        entry.sent(sent.wr_id, sent.kind.opcode(), number)
+    }
+
+    #[expect(clippy::inline_always, reason = "a part of polling")]
+    #[inline(always)]
+    fn put_sent(&mut self, entry: &Entry<'_>, sent: Sent, number: u32) {
+        entry.sent_into(self, sent.wr_id, sent.kind.opcode(), number);
+    }
+
+    #[expect(clippy::inline_always, reason = "a part of polling")]
+    #[inline(always)]
+    fn received(entry: &Entry<'_>, wr_id: u64, number: u32, checksums: Checksums) -> Self {
+        entry.received(opcode::RECEIVE, wr_id, number, checksums)
+    }
 }
 
 /// The consumer side of a completion queue.
@@ -106,18 +140,60 @@ impl Consumer {
         self.ring.look(self.next).is_there()
     }
 
-    /// Takes the next entry if it is a usual one; otherwise leaves it.
-    #[expect(
-        clippy::inline_always,
-        reason = "a completion is built where its user wants it"
-    )]
+    /// The kind of the next entry.
+    #[expect(clippy::inline_always, reason = "a part of polling")]
     #[inline(always)]
-    pub(crate) fn take_usual(&mut self) -> Next {
-        let next = self.owners.usual(&self.ring, self.next);
-        if let Next::Usual(_) = next {
-            self.next = self.ring.behind(self.next, 1);
+    pub(crate) fn look(&self) -> Next<'_> {
+        let look = self.ring.look(self.next);
+        if look.is_of_other_pass() {
+            Next::None
+        } else if look.is_sent() {
+            Next::Sent(look)
+        } else if look.is_received() {
+            Next::Received(look)
+        } else if look.is_there() {
+            Next::Other
+        } else {
+            Next::None
         }
-        next
+    }
+
+    /// The completion by the next entry, a successful request, if it is one of a known queue pair.
+    /// The entry counts as taken only [afterwards](Self::took).
+    #[expect(clippy::inline_always, reason = "a part of polling")]
+    #[inline(always)]
+    pub(crate) fn sent<T: Found>(&self, look: Look<'_>) -> Option<T> {
+        self.owners.sent(self.next.position, look)
+    }
+
+    /// The same for a received message.
+    #[expect(clippy::inline_always, reason = "a part of polling")]
+    #[inline(always)]
+    pub(crate) fn received<T: Found>(&self, look: Look<'_>) -> Option<T> {
+        self.owners.received(self.next.position, look)
+    }
+
+    /// One more entry was taken.
+    #[expect(clippy::inline_always, reason = "a part of polling")]
+    #[inline(always)]
+    pub(crate) fn took(&mut self) {
+        self.next = self.ring.behind(self.next, 1);
+    }
+
+    /// Takes the next entry if it is a usual one, as a completion queue does. `Some(None)` for
+    /// another one, which stays.
+    #[cfg(test)]
+    pub(crate) fn take_usual(&mut self) -> Option<Option<WorkCompletion>> {
+        let done = match self.look() {
+            Next::Sent(look) => self.sent(look),
+            Next::Received(look) => self.received(look),
+            Next::Other => None,
+            Next::None => return None,
+        };
+        if done.is_some() {
+            self.took();
+        }
+        Some(done)
     }
 
     /// Fills `out` from the start. Returns the number of completions.
@@ -126,7 +202,7 @@ impl Consumer {
     /// As [`next`](Self::next), for the first entry; the error of a later one is left for the next
     /// call.
     #[inline]
-    pub(crate) fn fill(&mut self, out: &mut [WorkCompletion]) -> Result<usize, PollError> {
+    pub(crate) fn fill<T: Found>(&mut self, out: &mut [T]) -> Result<usize, PollError> {
         let mut count = 0;
         while let Some(rest) = out.get_mut(count..)
             && !rest.is_empty()
@@ -147,7 +223,7 @@ impl Consumer {
                 continue;
             }
             match self.next() {
-                Ok(Some(done)) => rest[0] = done,
+                Ok(Some(done)) => rest[0] = done.into(),
                 Ok(None) => break,
                 Err(error) if count == 0 => return Err(error),
                 Err(_) => {
@@ -164,14 +240,14 @@ impl Consumer {
 
     /// Takes consecutive entries: successful requests of one known queue pair.
     #[inline(never)]
-    fn take_sent(&mut self, out: &mut [WorkCompletion]) {
+    fn take_sent<T: Found>(&mut self, out: &mut [T]) {
         self.take_alike(
             out,
             opcode::REQUEST,
             |pair| Some(pair.sends()),
             |run, entry, (number, _), slot| {
                 let sent = run.completed(entry.tail.counter())?;
-                entry.sent_into(slot, sent.wr_id, sent.kind.opcode(), number);
+                slot.put_sent(entry, sent, number);
                 Some(())
             },
             SendRun::end,
@@ -181,14 +257,14 @@ impl Consumer {
     /// Takes consecutive entries: messages received by one known queue pair with a receive queue of
     /// its own, or one at a time those of shared ones.
     #[inline(never)]
-    fn take_received(&mut self, out: &mut [WorkCompletion]) {
+    fn take_received<T: Found>(&mut self, out: &mut [T]) {
         let before = self.position();
         self.take_alike(
             out,
             opcode::RECEIVE,
             QueuePairTracker::receives,
             |run, entry, (number, checksums), slot| {
-                *slot = entry.received(opcode::RECEIVE, run.completed()?, number, checksums);
+                *slot = T::received(entry, run.completed()?, number, checksums);
                 Some(())
             },
             RecvRun::end,
@@ -197,9 +273,14 @@ impl Consumer {
             return;
         }
         for slot in out {
-            let Next::Usual(done) = self.take_usual() else {
+            let done = match self.look() {
+                Next::Received(look) => self.received(look),
+                _ => None,
+            };
+            let Some(done) = done else {
                 return;
             };
+            self.took();
             *slot = done;
         }
     }
@@ -211,12 +292,12 @@ impl Consumer {
         reason = "a completion is built where its user wants it"
     )]
     #[inline(always)]
-    fn take_alike<'s, R: 's>(
+    fn take_alike<'s, R: 's, T>(
         &'s mut self,
-        out: &mut [WorkCompletion],
+        out: &mut [T],
         kind: u32,
         begin: impl FnOnce(&'s QueuePairTracker) -> Option<R>,
-        take: impl Fn(&mut R, &Entry<'_>, (u32, Checksums), &mut WorkCompletion) -> Option<()>,
+        take: impl Fn(&mut R, &Entry<'_>, (u32, Checksums), &mut T) -> Option<()>,
         end: impl FnOnce(R, u64) -> bool,
     ) {
         let (ring, start) = (&*self.ring, self.next);
@@ -224,7 +305,7 @@ impl Consumer {
         let first = ring.look(start);
         barrier::from_device();
         let first = Entry::new(first.block, first.tail);
-        let Some(pair) = self.owners.known_pair(first.user_index()) else {
+        let Some(pair) = self.owners.known_pair(&first) else {
             return;
         };
         let Some(mut run) = begin(pair) else {

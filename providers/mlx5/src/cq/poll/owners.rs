@@ -5,10 +5,10 @@ use std::sync::{Arc, Weak};
 use uverbs_core::types::{WcOpcode, WorkCompletion};
 use uverbs_core::{PollError, Result};
 
-use super::Next;
+use super::Found;
 use crate::cqe::CqShared;
 use crate::cqe::ring::{CqRing, Look, Place};
-use crate::cqe::{Checksums, Entry, Tail, format, opcode};
+use crate::cqe::{self, Checksums, Entry, Tail, format, opcode};
 use crate::sync::barrier;
 use crate::tracker::table::{Owner, Trackers};
 use crate::tracker::{QueuePairTracker, Receives, Request, Sent, SrqTracker};
@@ -24,6 +24,8 @@ pub(super) struct Owners {
     cq: Weak<CqShared>,
     /// By user index; `None` for indices that are not cached.
     pub(super) known: Vec<Option<Owner>>,
+    /// The queue pair that was found last, and its user index as entries carry it.
+    last: (u32, Arc<QueuePairTracker>),
     epoch: u64,
     /// Completions carry only the device's numbers.
     by_device: bool,
@@ -51,6 +53,10 @@ impl Owners {
             trackers: Arc::clone(trackers),
             cq: Arc::downgrade(cq),
             known: Vec::new(),
+            last: (
+                cqe::NO_INDEX,
+                Arc::new(QueuePairTracker::new(0, Receives::None)),
+            ),
             epoch: if by_device { NO_EPOCH } else { 0 },
             by_device,
         }
@@ -65,50 +71,39 @@ impl Owners {
         }
     }
 
-    /// The entry at `place`, if it is the completion of a successful request, or of a received
-    /// message, of a known queue pair.
+    /// The completion of a successful request by the entry `position`, if it is one of a known
+    /// queue pair.
     #[expect(
         clippy::inline_always,
         reason = "a completion is built where its user wants it"
     )]
     #[inline(always)]
-    pub(super) fn usual(&self, ring: &CqRing, place: Place) -> Next {
-        let look = ring.look(place);
-        if !look.is_usual() {
-            if look.is_of_other_pass() {
-                return Next::None;
-            }
-            return if look.is_there() {
-                Next::Other
-            } else {
-                Next::None
-            };
-        }
+    pub(super) fn sent<T: Found>(&self, position: u64, look: Look<'_>) -> Option<T> {
         barrier::from_device();
         let entry = Entry::new(look.block, look.tail);
-        let Some(pair) = self.known_pair(entry.user_index()) else {
-            return Next::Other;
-        };
-        if look.tail.opcode() == opcode::REQUEST {
-            return match pair.sent_in_order(place.position, look.tail.counter()) {
-                Some(sent) => {
-                    Next::Usual(entry.sent(sent.wr_id, sent.kind.opcode(), pair.number()))
-                }
-                None => Next::Other,
-            };
-        }
+        let pair = self.known_pair(&entry)?;
+        let sent = pair.sent_in_order(position, look.tail.counter())?;
+        Some(T::sent(&entry, sent, pair.number()))
+    }
+
+    /// The same for a received message.
+    #[expect(
+        clippy::inline_always,
+        reason = "a completion is built where its user wants it"
+    )]
+    #[inline(always)]
+    pub(super) fn received<T: Found>(&self, position: u64, look: Look<'_>) -> Option<T> {
+        barrier::from_device();
+        let entry = Entry::new(look.block, look.tail);
+        let pair = self.known_pair(&entry)?;
         let wr_id = match pair.receives() {
-            Some(mut run) => match run.completed() {
-                Some(wr_id) if run.end(place.position) => wr_id,
-                _ => return Next::Other,
-            },
-            None => match pair.received_shared(place.position, look.tail.counter()) {
-                Some(wr_id) => wr_id,
-                None => return Next::Other,
-            },
+            Some(mut run) => {
+                let wr_id = run.completed()?;
+                run.end(position).then_some(wr_id)?
+            }
+            None => pair.received_shared(position, look.tail.counter())?,
         };
-        let (number, checksums) = (pair.number(), pair.checksums());
-        Next::Usual(entry.received(opcode::RECEIVE, wr_id, number, checksums))
+        Some(T::received(&entry, wr_id, pair.number(), pair.checksums()))
     }
 
     /// The completion for an entry; `None` if its queue no longer exists.
@@ -223,13 +218,16 @@ impl Owners {
         }
     }
 
-    /// The queue pair with this number, if the cache contains it and is valid.
+    /// The queue pair of an entry, if the cache contains it and is valid.
     #[inline]
-    pub(super) fn known_pair(&self, number: u32) -> Option<&QueuePairTracker> {
+    pub(super) fn known_pair(&self, entry: &Entry<'_>) -> Option<&QueuePairTracker> {
         if !self.age().is_good() {
             return None;
         }
-        match self.known.get(number as usize) {
+        if entry.raw_index() == self.last.0 {
+            return Some(&self.last.1);
+        }
+        match self.known.get(entry.user_index() as usize) {
             Some(Some(Owner::QueuePair(pair))) => Some(pair),
             _ => None,
         }
@@ -271,6 +269,7 @@ impl Owners {
             self.epoch = self.trackers.epoch();
         }
         self.known.clear();
+        self.last.0 = cqe::NO_INDEX;
     }
 
     #[cold]
@@ -282,6 +281,9 @@ impl Owners {
         };
         if self.known.len() <= index {
             self.known.resize(index + 1, None);
+        }
+        if let (Owner::QueuePair(pair), false) = (&owner, self.by_device) {
+            self.last = (entry.raw_index(), Arc::clone(pair));
         }
         *self.known.get_mut(index)? = Some(owner);
         Some(())

@@ -9,7 +9,7 @@ use uverbs_core::PollError;
 use uverbs_core::types::{WcOpcode, WorkCompletion};
 
 use super::*;
-use crate::cq::poll::{Consumer, Next};
+use crate::cq::poll::Consumer;
 use crate::cqe::CqShared;
 use crate::tracker::table::{Owner, Trackers};
 use crate::tracker::{QueuePairTracker, Receives, RecvTracker};
@@ -128,12 +128,12 @@ impl Device {
             let mut out = vec![WorkCompletion::default(); way.max(1)];
             let count = match way {
                 0 => match self.consumer.take_usual() {
-                    Next::Usual(done) => {
+                    Some(Some(done)) => {
                         out[0] = done;
                         1
                     }
-                    Next::None => 0,
-                    Next::Other => {
+                    None => 0,
+                    Some(None) => {
                         out[0] = self.consumer.next().unwrap().unwrap();
                         1
                     }

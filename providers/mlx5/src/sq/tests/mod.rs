@@ -6,6 +6,7 @@
 )]
 
 mod decode;
+mod typed;
 
 use proptest::prelude::*;
 use uverbs_core::Op;
@@ -64,6 +65,7 @@ fn queue(kind: QpType, max_send_wr: u32, blocks: u32) -> Queue {
         operations: Operations::of(kind, AtomicCap::Device),
         qpn: QPN,
         signal_all: false,
+        datagrams: kind == QpType::Ud,
         fork: ForkToken::current(),
         tracker: Arc::clone(&tracker),
         record: Arc::clone(&record),
@@ -538,7 +540,6 @@ fn counters_wrap() {
         queue.ring.end.block = start;
         queue.ring.end.requests = u32::MAX;
         queue.ring.tail = u32::MAX;
-        queue.ring.submitted = queue.ring.end;
         let mut block = start;
         for _ in 0..4 {
             queue.put(&SendRequest::send_inline(&slices)).unwrap();

@@ -19,6 +19,10 @@ pub(crate) struct Options {
     /// Instead count instructions on a software ConnectX, compared with libmlx5's.
     #[arg(long, conflicts_with_all = ["pairs", "iterations"])]
     mlx5: bool,
+    /// Instead measure the data path in a user's crate, on this machine: by the handles of any
+    /// vendor, and by typed ones.
+    #[arg(long, conflicts_with_all = ["mlx5", "pairs", "iterations", "kernel"])]
+    user: bool,
     /// Kernel: 5.10, 6.1, 6.12 or newest.
     #[arg(long, default_value = "6.12")]
     kernel: String,
@@ -44,6 +48,9 @@ impl Options {
 }
 
 pub(crate) fn run(options: &Options) -> anyhow::Result<ExitCode> {
+    if options.user {
+        return cost::user::run(options.json);
+    }
     if options.mlx5 {
         return cost::run(options);
     }

@@ -2,6 +2,7 @@
 
 use anyhow::{Context as _, bail};
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::time::Duration;
 use testbed::{Command, Guest};
 
@@ -30,15 +31,48 @@ pub(super) fn run(guest: &Guest, program: &str, rounds: u32) -> anyhow::Result<C
     Ok(counts)
 }
 
+/// The same for a program on this machine: functions are named with their module.
+pub(super) fn run_here(program: &Path, rounds: u32) -> anyhow::Result<Counts> {
+    let file = std::env::temp_dir().join(format!("uverbs-counts-{}-{rounds}", std::process::id()));
+    let output = std::process::Command::new("valgrind")
+        .args([
+            "--quiet",
+            "--tool=callgrind",
+            "--compress-strings=no",
+            "--compress-pos=no",
+        ])
+        .arg(format!("--toggle-collect=*{COUNTED}*"))
+        .arg(format!("--callgrind-out-file={}", file.display()))
+        .arg(program)
+        .arg(rounds.to_string())
+        .output()
+        .context("no `valgrind`: apt install valgrind")?;
+    if !output.status.success() {
+        bail!("valgrind: {}", String::from_utf8_lossy(&output.stderr));
+    }
+    let text = std::fs::read_to_string(&file).with_context(|| file.display().to_string())?;
+    std::fs::remove_file(&file)?;
+    let counts = Counts::read_as(&text, counted_in_module);
+    if counts.0.is_empty() {
+        bail!("nothing of {} was counted", program.display());
+    }
+    Ok(counts)
+}
+
 impl Counts {
     /// Parses Callgrind's format: after `fn=` come lines of position and cost. The line after
     /// `calls=` is the cost of the called function, with everything that it called.
     fn read(text: &str) -> Self {
+        Self::read_as(text, counted)
+    }
+
+    /// The same for functions that `named` gives a name.
+    fn read_as(text: &str, named: fn(&str) -> Option<String>) -> Self {
         let mut counts = Self::default();
         let mut current = None;
         for line in text.lines() {
             if let Some(name) = line.strip_prefix("fn=") {
-                current = counted(name);
+                current = named(name);
             } else if let Some(name) = &current
                 && line.starts_with(|first: char| first.is_ascii_digit())
                 && let Some(cost) = line.split(' ').nth(1)
@@ -73,6 +107,13 @@ impl Counts {
     }
 }
 
+/// The same with the module that it is in.
+fn counted_in_module(name: &str) -> Option<String> {
+    let (path, _) = name.split_at_checked(name.find(COUNTED)?)?;
+    let module = path.trim_end_matches("::").rsplit("::").next()?;
+    Some(format!("{module}::{}", counted(name)?))
+}
+
 /// The name of a counted function, without its path and the compiler's suffix.
 fn counted(name: &str) -> Option<String> {
     let name = name.get(name.find(COUNTED)?..)?;
@@ -93,6 +134,14 @@ mod tests {
         assert_eq!(counts.sum(&["counted_poll"]).ok(), Some(1120.0));
         assert_eq!(counts.0.len(), 1);
         assert!(counts.sum(&["counted_write"]).is_err());
+    }
+
+    #[test]
+    fn a_module_tells_functions_of_one_name_apart() {
+        let text = "fn=raw::any::counted_poll::h0123456789abcdef\n0 7\nfn=raw::typed::counted_poll::h0\n0 5\n";
+        let counts = Counts::read_as(text, super::counted_in_module);
+        assert_eq!(counts.sum(&["any::counted_poll"]).ok(), Some(7.0));
+        assert_eq!(counts.sum(&["typed::counted_poll"]).ok(), Some(5.0));
     }
 
     #[test]

@@ -8,6 +8,7 @@
 mod callgrind;
 mod oracle;
 mod start;
+pub(super) mod user;
 
 use super::Options;
 use crate::programs;

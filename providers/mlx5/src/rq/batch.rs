@@ -1,0 +1,112 @@
+//! The typed receiving end: batches that know their end, of which the ring knows nothing before
+//! they are submitted.
+#![expect(clippy::inline_always, reason = "a part of posting")]
+
+use uverbs_core::PostError;
+use uverbs_core::contract;
+use uverbs_core::types::RecvRequest;
+
+use super::ReceiveRing;
+
+/// The receiving end of a queue pair with a receive queue of its own.
+#[derive(Debug)]
+pub struct Receiver<'q> {
+    ring: &'q mut ReceiveRing,
+}
+
+/// Receive requests that are submitted together. Dropped or forgotten, it has had no effect.
+#[derive(Debug)]
+#[must_use = "nothing is posted before `submit`"]
+pub struct RecvBatch<'s> {
+    ring: &'s mut ReceiveRing,
+    /// The end of what the batch has put.
+    end: u32,
+    /// For how many more usual requests there is room for certain.
+    left: u32,
+}
+
+impl<'q> Receiver<'q> {
+    pub(crate) fn new(ring: &'q mut ReceiveRing) -> Self {
+        // A batch of the other kind may have been forgotten.
+        ring.abort();
+        Self { ring }
+    }
+}
+
+impl contract::Receiver for Receiver<'_> {
+    type Batch<'s>
+        = RecvBatch<'s>
+    where
+        Self: 's;
+
+    #[inline(always)]
+    fn batch(&mut self) -> RecvBatch<'_> {
+        RecvBatch {
+            end: self.ring.end,
+            left: self.ring.left_after(self.ring.end),
+            ring: self.ring,
+        }
+    }
+
+    #[expect(unsafe_code, reason = "passes its obligations on")]
+    #[inline(always)]
+    unsafe fn post(&mut self, request: &RecvRequest<'_>) -> Result<(), PostError> {
+        self.ring.post_one(*request)
+    }
+}
+
+impl contract::RecvBatch for RecvBatch<'_> {
+    #[expect(unsafe_code, reason = "passes its obligations on")]
+    #[inline(always)]
+    unsafe fn push(&mut self, request: &RecvRequest<'_>) -> Result<(), PostError> {
+        let end = self.end;
+        let put = self
+            .ring
+            .put_usual(end, self.left != 0, *request, |ring, request| {
+                ring.put_aside(end, request)
+            });
+        match put {
+            Ok(()) => self.left = self.left.wrapping_sub(1),
+            Err(put) => {
+                put?;
+                self.left = self.ring.left_after(end.wrapping_add(1));
+            }
+        }
+        self.end = end.wrapping_add(1);
+        Ok(())
+    }
+
+    #[inline(always)]
+    fn submit(self) -> Result<(), PostError> {
+        let count = self.end.wrapping_sub(self.ring.end);
+        if count == 0 {
+            return Ok(());
+        }
+        if !self.ring.fork.is_current() {
+            return Err(PostError::Forked);
+        }
+        self.ring.end = self.end;
+        self.ring.hand_over(count);
+        Ok(())
+    }
+}
+
+impl ReceiveRing {
+    /// For how many usual requests there is room after `end`, as far as is known.
+    #[inline]
+    fn left_after(&self, end: u32) -> u32 {
+        self.usual_room.saturating_sub(end.wrapping_sub(self.tail))
+    }
+
+    /// Puts any request behind the end, where a batch has come to `end`. The ring's own end stays
+    /// where it is.
+    #[cold]
+    #[inline(never)]
+    fn put_aside(&mut self, end: u32, request: RecvRequest<'_>) -> Result<(), PostError> {
+        let own = std::mem::replace(&mut self.end, end);
+        let put = self.put_apart(request);
+        self.end = own;
+        self.pending = 0;
+        put
+    }
+}

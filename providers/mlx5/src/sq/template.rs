@@ -1,0 +1,95 @@
+//! Requests that are described once: their words, but for what is different each time.
+#![expect(clippy::inline_always, reason = "a part of posting")]
+
+use uverbs_core::types::{Payload, Posting, SendRequest, Template};
+
+use super::SendRing;
+use super::shape::Shape;
+use super::usual::Spot;
+use crate::tracker::SentKind;
+use crate::wqe::operations::Operations;
+use crate::wqe::request::MAX_SGE_LENGTH;
+use crate::wqe::{self, control};
+
+/// A [`Template`] in the form that the device reads.
+#[derive(Clone, Copy, Debug)]
+pub struct Prepared {
+    template: Template,
+    needs: Operations,
+    opcode: u32,
+    units: u32,
+    completion: SentKind,
+    /// The control segment's last word, with the flags that the request was described with.
+    tail: u64,
+    has_remote: bool,
+    local_key: u32,
+    /// The second word of the remote address.
+    remote_key: u64,
+}
+
+impl Prepared {
+    pub(crate) fn new(template: &Template) -> Self {
+        template.with(&Posting::default(), |request| Self::of(template, request))
+    }
+
+    fn of(template: &Template, request: &SendRequest<'_>) -> Self {
+        // Templates have no other operations.
+        let shape = Shape::of(&request.operation).unwrap_or(Shape::SEND);
+        let flags = control::flags(request.flags, 0, 0);
+        Self {
+            template: *template,
+            needs: shape.needs,
+            opcode: shape.opcode,
+            units: if shape.remote.is_some() { 3 } else { 2 },
+            completion: SentKind::of(shape.completion),
+            tail: wqe::control_tail(flags, shape.immediate),
+            has_remote: shape.remote.is_some(),
+            local_key: match request.payload {
+                Payload::Gather([sge]) => sge.key.raw(),
+                _ => 0,
+            },
+            remote_key: shape.remote.map_or(0, |remote| wqe::remote(remote)[1]),
+        }
+    }
+
+    /// The request, for queues and lengths that need more than copying words.
+    pub(super) fn with<T>(&self, posting: &Posting, then: impl FnOnce(&SendRequest<'_>) -> T) -> T {
+        self.template.with(posting, then)
+    }
+}
+
+impl SendRing {
+    /// Writes a posting at `spot`; see [`put_usual`](Self::put_usual).
+    #[inline(always)]
+    pub(super) fn put_prepared<T>(
+        &mut self,
+        spot: Spot,
+        prepared: &Prepared,
+        posting: &Posting,
+        apart: impl FnOnce(&mut Self) -> T,
+    ) -> Result<u64, T> {
+        let is_usual = spot.is_free
+            && self.fork.is_current()
+            && self.gathered.contains(prepared.needs)
+            && (1..=MAX_SGE_LENGTH).contains(&posting.length);
+        if !is_usual {
+            return Err(apart(self));
+        }
+        let head = wqe::control_head(prepared.opcode, spot.block, self.queue, prepared.units);
+        let tail = prepared.tail | wqe::control_tail(self.always, 0);
+        let (index, block) = (self.ring.index(spot.block), self.ring.block(spot.block));
+        self.track(index, spot.requests, posting.wr_id, prepared.completion);
+        let data = [
+            wqe::words(posting.length, prepared.local_key),
+            posting.address.to_be(),
+        ];
+        block.put(0, [head, tail]);
+        if prepared.has_remote {
+            block.put(1, [posting.remote.to_be(), prepared.remote_key]);
+            block.put(2, data);
+        } else {
+            block.put(1, data);
+        }
+        Ok(head)
+    }
+}

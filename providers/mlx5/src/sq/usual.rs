@@ -1,0 +1,191 @@
+//! The most frequent requests, written where they are posted.
+//!
+//! What the caller knows about a request (its operation, that it has one entry, its flags) is known
+//! here, too, and the compiler removes the branches. Whatever else comes goes to a function apart:
+//! it gets a request of its own, so that the caller's need not be in memory.
+#![expect(clippy::inline_always, reason = "a part of posting")]
+
+use uverbs_core::PostError;
+use uverbs_core::hw::BlockMut;
+use uverbs_core::types::{Payload, Remote, SendFlags, SendRequest, Sge};
+
+use super::shape::Shape;
+use super::{End, SendRing};
+use crate::tracker::SentKind;
+use crate::wqe::request::MAX_SGE_LENGTH;
+use crate::wqe::{self, UNIT, control, opcode};
+
+/// The byte of a request where inline data starts, after its length.
+#[inline]
+const fn inline_start(remote: Option<Remote>) -> usize {
+    let units = if remote.is_some() { 2 } else { 1 };
+    units * UNIT as usize + 4
+}
+
+/// Where a request is to be put.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Spot {
+    /// Its first block (free-running counter).
+    pub(super) block: u32,
+    /// Requests before it (free-running counter).
+    pub(super) requests: u32,
+    /// There is room, and nothing special is required of it.
+    pub(super) is_free: bool,
+}
+
+impl SendRing {
+    /// Where the next request is to be put.
+    #[inline(always)]
+    pub(super) fn spot(&self) -> Spot {
+        let End {
+            block, requests, ..
+        } = self.end;
+        Spot {
+            block,
+            requests,
+            is_free: requests.wrapping_sub(self.tail) < self.usual_room,
+        }
+    }
+
+    /// Puts a request to the peer of a connection.
+    #[inline(always)]
+    pub(crate) fn put(&mut self, request: &SendRequest<'_>) -> Result<(), PostError> {
+        let spot = self.spot();
+        // A copy is passed: once the address of the request is passed on, the compiler no longer
+        // knows anything about its fields.
+        match self.put_usual(spot, *request, Self::put_apart) {
+            Ok(head) => {
+                self.go_on(1, head);
+                Ok(())
+            }
+            Err(result) => result,
+        }
+    }
+
+    /// Writes a request of one block at `spot`, and returns its first word. The end of the ring
+    /// stays where it is. One that is not usual is left to `apart`.
+    #[inline(always)]
+    pub(super) fn put_usual<T>(
+        &mut self,
+        spot: Spot,
+        request: SendRequest<'_>,
+        apart: impl FnOnce(&mut Self, SendRequest<'_>) -> T,
+    ) -> Result<u64, T> {
+        // Taken apart, and put together again where it is needed: otherwise it would be in memory.
+        let SendRequest {
+            wr_id,
+            operation,
+            payload,
+            flags,
+            destination,
+        } = request;
+        let whole = |payload| SendRequest {
+            wr_id,
+            operation,
+            payload,
+            flags,
+            destination,
+        };
+        let Some(shape) = Shape::of(&operation) else {
+            return Err(apart(self, whole(payload)));
+        };
+        let is_usual = spot.is_free && self.fork.is_current() && destination.is_none();
+        match payload {
+            Payload::Gather([sge]) => {
+                let sge = *sge;
+                if is_usual
+                    && self.gathered.contains(shape.needs)
+                    && (1..=MAX_SGE_LENGTH).contains(&sge.length)
+                {
+                    Ok(self.write_gather(spot, &shape, wr_id, flags, &sge))
+                } else {
+                    Err(apart(self, whole(Payload::Gather(&[sge]))))
+                }
+            }
+            // Data that fits the first block, and is not so short that it is assembled byte by
+            // byte. A read has none.
+            Payload::Inline([slice]) => {
+                let slice = *slice;
+                if is_usual
+                    && self.limits.operations.contains(shape.needs)
+                    && slice.len() <= self.limits.max_inline as usize
+                    && shape.opcode != opcode::READ
+                    && BlockMut::fits(inline_start(shape.remote), slice.len())
+                {
+                    Ok(self.write_inline(spot, &shape, wr_id, flags, slice))
+                } else {
+                    Err(apart(self, whole(Payload::Inline(&[slice]))))
+                }
+            }
+            payload => Err(apart(self, whole(payload))),
+        }
+    }
+
+    #[inline(always)]
+    fn write_gather(
+        &self,
+        spot: Spot,
+        shape: &Shape,
+        wr_id: u64,
+        flags: SendFlags,
+        sge: &Sge,
+    ) -> u64 {
+        let units = if shape.remote.is_some() { 3 } else { 2 };
+        let control = self.control(spot, shape, flags, units);
+        self.track(
+            self.ring.index(spot.block),
+            spot.requests,
+            wr_id,
+            SentKind::of(shape.completion),
+        );
+        let block = self.ring.block(spot.block);
+        block.put(0, control);
+        match shape.remote {
+            Some(remote) => {
+                block.put(1, wqe::remote(remote));
+                block.put(2, wqe::data(sge));
+            }
+            None => block.put(1, wqe::data(sge)),
+        }
+        control[0]
+    }
+
+    #[inline(always)]
+    #[expect(clippy::cast_possible_truncation, reason = "no longer than a block")]
+    fn write_inline(
+        &mut self,
+        spot: Spot,
+        shape: &Shape,
+        wr_id: u64,
+        flags: SendFlags,
+        slice: &[u8],
+    ) -> u64 {
+        let start = inline_start(shape.remote);
+        let units = (start + slice.len()).div_ceil(UNIT as usize) as u32;
+        let control = self.control(spot, shape, flags, units);
+        self.track(
+            self.ring.index(spot.block),
+            spot.requests,
+            wr_id,
+            SentKind::of(shape.completion),
+        );
+        let mut block = self.ring.block_mut(spot.block);
+        block.put(0, control);
+        if let Some(remote) = shape.remote {
+            block.put(1, wqe::remote(remote));
+        }
+        block.put_half(start / 4 - 1, wqe::inline_head(slice.len() as u32));
+        block.put_bytes(start, slice);
+        control[0]
+    }
+
+    /// The control segment.
+    #[inline(always)]
+    fn control(&self, spot: Spot, shape: &Shape, flags: SendFlags, units: u32) -> wqe::Unit {
+        let flags = control::flags(flags, self.always, self.always);
+        [
+            wqe::control_head(shape.opcode, spot.block, self.queue, units),
+            wqe::control_tail(flags, shape.immediate),
+        ]
+    }
+}

@@ -1,0 +1,108 @@
+//! Loops over the raw data path on a ConnectX in this process: `raw ROUNDS [time]`.
+//!
+//! Functions whose names begin with `counted_` are counted; with `time` the program prints the
+//! least and the median time of each, in nanoseconds for an operation.
+//!
+//! # Safety
+//!
+//! Requests name the memory of `Setup`, which is registered until the end, and of which no
+//! reference is formed meanwhile.
+
+mod any;
+mod setup;
+mod typed;
+
+use std::collections::BTreeMap;
+use std::hint::black_box;
+use std::time::{Duration, Instant};
+
+use setup::{MANY, Outcome, Setup};
+
+/// How long each loop took, by name.
+#[derive(Default)]
+struct Times(BTreeMap<&'static str, Vec<Duration>>);
+
+impl Times {
+    /// Runs a loop.
+    fn run<T>(&mut self, name: &'static str, body: impl FnOnce() -> T) -> T {
+        let start = Instant::now();
+        let done = body();
+        self.0.entry(name).or_default().push(start.elapsed());
+        done
+    }
+
+    fn print(&mut self) {
+        for (name, times) in &mut self.0 {
+            times.sort_unstable();
+            let each = |time: Duration| time.as_secs_f64() * 1e9 / f64::from(MANY);
+            let (least, median) = (each(times[0]), each(times[times.len() / 2]));
+            println!("{name} {least:.2} {median:.2}");
+        }
+    }
+}
+
+/// Runs one loop, timed under its own name.
+macro_rules! run {
+    ($times:ident, $module:ident :: $name:ident ( $($argument:expr),* )) => {
+        $times.run(concat!(stringify!($module), "::", stringify!($name)), || {
+            $module::$name($($argument),*)
+        })?
+    };
+}
+
+/// Every loop over one kind of handle.
+macro_rules! round {
+    ($module:ident, $times:ident, $setup:ident) => {{
+        let setup = &mut *$setup;
+        run!($times, $module::counted_write(&mut setup.qp, &setup.memory));
+        setup.cards_run();
+        run!($times, $module::counted_poll(&mut setup.send_cq, &mut setup.sum));
+        run!($times, $module::counted_read(&mut setup.qp, &setup.memory));
+        setup.cards_run();
+        run!($times, $module::counted_whole(&mut setup.send_cq, &mut setup.kept));
+        run!($times, $module::counted_batch(&mut setup.qp, &setup.memory));
+        setup.cards_run();
+        run!($times, $module::counted_poll_many(&mut setup.send_cq, &mut setup.sum));
+        run!($times, $module::counted_poll_empty(&mut setup.send_cq));
+        run!($times, $module::counted_poll_into_empty(&mut setup.send_cq));
+        run!($times, $module::counted_receive(&mut setup.qp, &setup.memory));
+        run!($times, $module::counted_send(&mut setup.qp, &setup.memory));
+        setup.cards_run();
+        setup.drain_sends()?;
+        run!($times, $module::counted_poll_received(&mut setup.recv_cq, &mut setup.sum));
+        run!($times, $module::counted_receive_batch(&mut setup.qp, &setup.memory));
+        run!($times, $module::counted_inline(&mut setup.qp, &setup.inline));
+        setup.cards_run();
+        setup.drain_sends()?;
+        run!($times, $module::counted_poll_many_received(&mut setup.recv_cq, &mut setup.sum));
+        let data = setup.data.clone();
+        let data = black_box(data.as_slice());
+        run!($times, $module::counted_list_of_data(&mut setup.qp, &setup.memory, data));
+        setup.cards_run();
+        setup.drain_sends()?;
+        run!($times, $module::counted_one_of_data(&mut setup.qp, &setup.memory, data));
+        setup.cards_run();
+        setup.drain_sends()?;
+        run!($times, $module::counted_atomic(&mut setup.qp, &setup.memory));
+        setup.cards_run();
+        setup.drain_sends()?;
+    }};
+}
+
+fn main() -> Outcome {
+    let mut arguments = std::env::args().skip(1);
+    let rounds: u32 = arguments.next().ok_or("ROUNDS")?.parse()?;
+    let timed = arguments.next().is_some();
+    let mut setup = Setup::new()?;
+    let mut times = Times::default();
+    for _ in 0..rounds {
+        let setup = &mut setup;
+        round!(any, times, setup);
+        round!(typed, times, setup);
+    }
+    println!("sum {} {}", setup.sum, setup.kept[0].wr_id);
+    if timed {
+        times.print();
+    }
+    Ok(())
+}
