@@ -6,8 +6,8 @@ use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::typed::vendor::Vendor;
 use uverbs_any::AnyCq;
-use uverbs_any::vendor::Vendor;
 use uverbs_core::contract::{self, Cq as _, CqInit, Extra, Link};
 use uverbs_core::types::{CqModerationCaps, Timestamps, WorkCompletion};
 use uverbs_core::{Error, ErrorKind, EventCounts, Object, Op, PollError, Result};

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::marker::PhantomData;
 
-use uverbs_any::vendor::Vendor;
+use crate::typed::vendor::Vendor;
 use uverbs_any::{AnyQp, AnySrq};
 use uverbs_core::contract::{Qp as _, Srq as _};
 use uverbs_core::types::{Operation, Payload, QpType, RESERVED_WR_IDS, RecvRequest, SendRequest};

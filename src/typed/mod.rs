@@ -38,11 +38,11 @@
 mod poller;
 mod receiver;
 mod sender;
+pub mod vendor;
 
 pub use poller::{Completion, EntryOf, Poller};
 pub use receiver::{Receiver, RecvBatch};
 pub use sender::{Prepared, SendBatch, Sender};
-pub use uverbs_any::vendor;
 #[doc(inline)]
 pub use uverbs_core::contract::Entry;
 #[doc(inline)]

@@ -4,7 +4,7 @@
 use std::fmt;
 use std::marker::PhantomData;
 
-use uverbs_any::vendor::Vendor;
+use crate::typed::vendor::Vendor;
 use uverbs_core::PollError;
 use uverbs_core::Result;
 use uverbs_core::contract::{self, Entry as _, TypedCq as _};
@@ -19,7 +19,7 @@ type Cq<V> = <V as contract::Vendor>::Cq;
 /// when they are asked for ([`Entry`](crate::typed::Entry)).
 ///
 /// Like [`WorkCompletion`] it is data, which may be copied and kept.
-pub type EntryOf<V> = <Cq<V> as contract::TypedCq>::Entry;
+pub type EntryOf<V> = <V as Vendor>::Entry;
 
 /// The poller of a completion queue of the vendor `V`.
 pub struct Poller<'cq, V: Vendor> {

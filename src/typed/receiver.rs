@@ -3,7 +3,7 @@
 
 use std::fmt;
 
-use uverbs_any::vendor::Vendor;
+use crate::typed::vendor::Vendor;
 use uverbs_core::contract::{self, Receiver as _, RecvBatch as _, TypedQp};
 use uverbs_core::types::RecvRequest;
 use uverbs_core::{Op, PostError, Result};

@@ -3,7 +3,7 @@
 
 use std::fmt;
 
-use uverbs_any::vendor::Vendor;
+use crate::typed::vendor::Vendor;
 use uverbs_core::contract::{self, SendBatch as _, Sender as _, TypedQp};
 use uverbs_core::types::{Posting, RESERVED_WR_IDS, SendRequest, Template};
 use uverbs_core::{Op, PostError, Result};
