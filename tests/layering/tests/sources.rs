@@ -154,6 +154,9 @@ fn vendors() -> Vec<String> {
 /// Where the library for C programs has the header of a vendor, and its environment variable.
 const HEADERS: [&str; 2] = ["src/compat/src/dv.rs", "src/compat/src/env.rs"];
 
+/// Where the facade lists vendors as types, one line each.
+const TYPES: &str = "src/typed/vendor.rs";
+
 /// Vendor-specific code is in that vendor's provider, in its own folder of the facade, and in its
 /// row of `providers/any`.
 #[test]
@@ -175,7 +178,12 @@ fn generic_code_names_no_vendor() {
         let is_row = |line: &str| {
             source.path.starts_with("providers/any/src/") && line.contains("feature = ")
         };
-        let is_face = |line: &str| source.path == "src/lib.rs" && FACE.contains(&line);
+        let is_type = |line: &str| {
+            let row = ["#[cfg(feature = ", "pub use uverbs_any::vendor::"];
+            source.path == TYPES && row.iter().any(|start| line.starts_with(start))
+        };
+        let is_face =
+            |line: &str| source.path == "src/lib.rs" && FACE.contains(&line) || is_type(line);
         for (number, line) in source.code() {
             let lower = line.to_lowercase();
             let names = vendors.iter().any(|vendor| lower.contains(vendor.as_str()));
