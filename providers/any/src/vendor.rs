@@ -6,13 +6,19 @@ use uverbs_core::contract;
 use crate::Of as _;
 use crate::{AnyCq, AnyQp};
 
-/// A vendor whose handles can be told from those of the others.
-pub trait Vendor: contract::Vendor {
+/// A vendor whose handles can be told from those of the others. Sealed: it is handed queues of any
+/// vendor.
+pub trait Vendor: contract::Vendor + sealed::Row {
     /// Its queue pair, if this is one.
     fn qp(any: &mut AnyQp) -> Option<&mut Self::Qp>;
 
     /// Its completion queue, if this is one.
     fn cq(any: &mut AnyCq) -> Option<&mut Self::Cq>;
+}
+
+mod sealed {
+    /// A row of the list of providers.
+    pub trait Row {}
 }
 
 macro_rules! vendors {
@@ -28,6 +34,9 @@ macro_rules! vendors {
                 type Qp = $vendor::QueuePair;
                 type Cq = $vendor::CompletionQueue;
             }
+
+            $(#[$on])*
+            impl sealed::Row for $driver {}
 
             $(#[$on])*
             impl Vendor for $driver {

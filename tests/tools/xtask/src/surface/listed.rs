@@ -21,6 +21,10 @@ pub(super) const LISTS: Lists = Lists {
         "uverbs_core::contract::queues::Cq",
         "uverbs_core::contract::queues::Qp",
         "uverbs_core::contract::queues::Srq",
+        "uverbs_core::contract::typed::PlainReceiver",
+        "uverbs_core::contract::typed::PlainReceives",
+        "uverbs_core::contract::typed::PlainSender",
+        "uverbs_core::contract::typed::PlainSends",
         "uverbs_any::context::AnyContext",
         "uverbs_any::context::AnyPd",
         "uverbs_any::queues::AnyCq",
@@ -62,6 +66,10 @@ pub(super) const LISTS: Lists = Lists {
     ],
     descriptors: DESCRIPTORS,
     needing: &[
+        (
+            "_::Put::put",
+            "puts a request of an owned queue pair, which passes it; of that crate alone",
+        ),
         ("uverbs_core::file::UverbsFile::*", "its own"),
         ("uverbs_core::cmd::*", "commands go through a channel"),
         (
@@ -172,12 +180,36 @@ pub(super) const LISTS: Lists = Lists {
             "a program can open a node by itself",
         ),
         (
-            "uverbs_fake::FakeKernel::open",
+            "uverbs_fake::fake::FakeKernel::open",
             "a pipe, which carries nothing but a sign that there are events",
         ),
         (
-            "uverbs_fake::FakeKernel::open_connection_manager",
+            "uverbs_fake::fake::FakeKernel::open_connection_manager",
             "a pipe, which carries nothing but a sign that there are events",
+        ),
+        (
+            "uverbs_any::vendor::Vendor::cq (implemented)",
+            "sealed: only the rows implement it",
+        ),
+        (
+            "uverbs_any::vendor::Vendor::qp (implemented)",
+            "sealed: only the rows implement it",
+        ),
+        (
+            "uverbs_any::vendor::Mlx5::Vendor::Cq",
+            "names a type, and gives no value of it",
+        ),
+        (
+            "uverbs_any::vendor::Mlx5::Vendor::Qp",
+            "names a type, and gives no value of it",
+        ),
+        (
+            "uverbs_any::vendor::Rxe::Vendor::Cq",
+            "names a type, and gives no value of it",
+        ),
+        (
+            "uverbs_any::vendor::Rxe::Vendor::Qp",
+            "names a type, and gives no value of it",
         ),
         (
             "uverbs_core::contract::memory::MrChange::Default::default",
