@@ -119,4 +119,43 @@ mod tests {
             assert_eq!(error.kind(), ErrorKind::InvalidInput, "{error}");
         }
     }
+
+    /// An entry of the queue pair `number`, with other bits beside the number.
+    fn write(ring: &CqRing, position: u64, number: u32, beside: u32) {
+        let first = ring.first(position);
+        let index = u64::from(beside << 24 | number) << 32;
+        ring.units.put(first + 2, [index.to_be(), 0]);
+        ring.units.put(first + 3, [0; 2]);
+    }
+
+    #[test]
+    fn entries_of_one_queue_pair_are_beside_each_other() {
+        let ring = CqRing::new(2, 64, 0).unwrap();
+        let numbers = [(0x00_1234, 0), (0x00_1234, 0xa5), (0x01_1234, 0xa5), (0, 0)];
+        for (position, (number, beside)) in (0..).zip(numbers) {
+            write(&ring, position, number, beside);
+        }
+        let entry = |position| {
+            let look = ring.look_at(position).unwrap();
+            Entry::new(look.block, look.tail)
+        };
+        let beside = (0..4).map(|position| entry(0).is_beside(&entry(position)));
+        assert_eq!(beside.collect::<Vec<_>>(), [true, true, false, false]);
+    }
+
+    #[test]
+    fn a_walk_visits_all_entries_that_wait_and_no_other() {
+        let ring = Arc::new(CqRing::new(3, 64, 0).unwrap());
+        let shared = CqShared::new(&ring);
+        for position in 0..5 {
+            write(&ring, position, 7, 0);
+        }
+        shared.take(2);
+        let mut visited = 0;
+        let end = shared.walk(|entry| {
+            assert_eq!(entry.user_index(), 7);
+            visited += 1;
+        });
+        assert_eq!((end, visited), (5, 3));
+    }
 }

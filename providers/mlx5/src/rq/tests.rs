@@ -217,3 +217,21 @@ fn typed_batches() {
         assert_eq!(other.tracker.received_tail(), submitted);
     }
 }
+
+#[test]
+fn requests_whose_messages_come_in_completions_are_submitted_like_others() {
+    let Queue { ring, record, .. } = queue(4, 1);
+    let mut scattered = ScatteredRing::new(ring);
+    let scatter = [Sge {
+        address: 0x1000,
+        length: 64,
+        key: LocalKey::from_raw(5),
+    }];
+    for wr_id in 0..3 {
+        let scatter = &scatter;
+        scattered.put(&RecvRequest { wr_id, scatter }).unwrap();
+        assert_eq!(record.load(RECEIVE_RECORD), 0);
+    }
+    scattered.submit().unwrap();
+    assert_eq!(record.load(RECEIVE_RECORD), 3);
+}

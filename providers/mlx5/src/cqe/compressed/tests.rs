@@ -321,3 +321,18 @@ fn f24_an_unexpected_title_is_reported_once() {
     assert_eq!(device.consumer.next(), Err(PollError::Corrupt));
     assert_eq!(device.consumer.position(), 1);
 }
+
+#[test]
+fn a_compressed_entry_stands_for_as_many_as_it_says() {
+    let mut device = Device::new(64, Some(Results::Checksum));
+    let mut entries: Vec<_> = (0..3).map(|_| device.entry(true, 8)).collect();
+    device.write(&entries, true);
+    let tail = device.ring.tail(0).unwrap();
+    assert_eq!(device.ring.stands_for(0, tail), 3);
+    // The other half of the word says something else.
+    entries[0][LENGTH] = 9 << 32 | 3;
+    entries[0][TAIL] |= u64::from(format::COMPRESSED) << 2;
+    device.write_all(0, &entries[0]);
+    let tail = device.ring.tail(0).unwrap();
+    assert_eq!(device.ring.stands_for(0, tail), 3);
+}
