@@ -5,7 +5,7 @@ use std::sync::Arc;
 use uverbs_core::types::{RecvRequest, WcOpcode, WorkCompletion};
 use uverbs_core::{Op, PollError};
 
-use crate::cq::poll::{Consumer, Left};
+use crate::cq::poll::{Consumer, Left, Usual};
 use crate::cqe::CqShared;
 use crate::cqe::Results;
 use crate::cqe::ring::CqRing;
@@ -163,9 +163,9 @@ impl Poller {
     fn try_poll(&mut self, way: Way) -> Result<Vec<WorkCompletion>, PollError> {
         let done = match way {
             Way::Short => match self.consumer.take_usual() {
-                Some(Some(done)) => Ok(vec![done]),
-                None => return Ok(Vec::new()),
-                Some(None) => self.consumer.next().map(|done| done.into_iter().collect()),
+                Usual::Taken(done) => Ok(vec![done]),
+                Usual::None => return Ok(Vec::new()),
+                Usual::Other => self.consumer.next().map(|done| done.into_iter().collect()),
             },
             Way::Long => self.consumer.next().map(|done| done.into_iter().collect()),
             Way::Many => {

@@ -42,6 +42,18 @@ pub(crate) enum Next<'r> {
     None,
 }
 
+/// What came of taking a usual entry.
+#[cfg(test)]
+#[derive(Debug)]
+pub(crate) enum Usual {
+    /// It was one.
+    Taken(WorkCompletion),
+    /// It was another one, which stayed.
+    Other,
+    /// There was none.
+    None,
+}
+
 /// What is made of an entry and the request that it completes.
 pub(crate) trait Found: From<WorkCompletion> {
     /// A successful request of the queue pair `number`.
@@ -180,20 +192,20 @@ impl Consumer {
         self.next = self.ring.behind(self.next, 1);
     }
 
-    /// Takes the next entry if it is a usual one, as a completion queue does. `Some(None)` for
-    /// another one, which stays.
+    /// Takes the next entry if it is a usual one, as a completion queue does; others stay.
     #[cfg(test)]
-    pub(crate) fn take_usual(&mut self) -> Option<Option<WorkCompletion>> {
+    pub(crate) fn take_usual(&mut self) -> Usual {
         let done = match self.look() {
             Next::Sent(look) => self.sent(look),
             Next::Received(look) => self.received(look),
             Next::Other => None,
-            Next::None => return None,
+            Next::None => return Usual::None,
         };
-        if done.is_some() {
-            self.took();
-        }
-        Some(done)
+        let Some(done) = done else {
+            return Usual::Other;
+        };
+        self.took();
+        Usual::Taken(done)
     }
 
     /// Fills `out` from the start. Returns the number of completions.

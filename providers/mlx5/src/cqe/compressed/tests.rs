@@ -9,7 +9,7 @@ use uverbs_core::PollError;
 use uverbs_core::types::{WcOpcode, WorkCompletion};
 
 use super::*;
-use crate::cq::poll::Consumer;
+use crate::cq::poll::{Consumer, Usual};
 use crate::cqe::CqShared;
 use crate::tracker::table::{Owner, Trackers};
 use crate::tracker::{QueuePairTracker, Receives, RecvTracker};
@@ -128,12 +128,12 @@ impl Device {
             let mut out = vec![WorkCompletion::default(); way.max(1)];
             let count = match way {
                 0 => match self.consumer.take_usual() {
-                    Some(Some(done)) => {
+                    Usual::Taken(done) => {
                         out[0] = done;
                         1
                     }
-                    None => 0,
-                    Some(None) => {
+                    Usual::None => 0,
+                    Usual::Other => {
                         out[0] = self.consumer.next().unwrap().unwrap();
                         1
                     }

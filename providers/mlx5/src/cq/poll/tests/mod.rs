@@ -402,9 +402,9 @@ fn polled(device: &mut Device, way: usize) -> Vec<Result<WorkCompletion, PollErr
         let result = match way {
             0 => consumer.next(),
             1 => match consumer.take_usual() {
-                Some(Some(done)) => Ok(Some(done)),
-                Some(None) => consumer.next(),
-                None => Ok(None),
+                Usual::Taken(done) => Ok(Some(done)),
+                Usual::Other => consumer.next(),
+                Usual::None => Ok(None),
             },
             slots => {
                 // The former contents of the slots must not show.
@@ -552,7 +552,7 @@ fn checksums_are_reported_only_by_queues_that_check_them() {
             flags.push(device.poll().unwrap().flags);
             write(&mut device);
             match device.consumer.take_usual() {
-                Some(Some(done)) => flags.push(done.flags),
+                Usual::Taken(done) => flags.push(done.flags),
                 other => panic!("{other:?}"),
             }
             write(&mut device);
