@@ -256,15 +256,7 @@ impl SendRing {
         let put = self.put_prepared(spot, prepared, posting, |ring| {
             ring.post_prepared_apart(prepared, posting)
         });
-        match put {
-            Ok(head) => {
-                self.end.block = spot.block.wrapping_add(1);
-                self.end.requests = spot.requests.wrapping_add(1);
-                self.hand_over(1, true, head);
-                Ok(())
-            }
-            Err(result) => result,
-        }
+        self.posted(spot, put)
     }
 
     #[cold]

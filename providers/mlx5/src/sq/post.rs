@@ -4,6 +4,7 @@ use uverbs_core::PostError;
 use uverbs_core::hw::barrier;
 use uverbs_core::types::SendRequest;
 
+use super::usual::Spot;
 use super::{Pending, SEND_RECORD, SendRing};
 
 impl SendRing {
@@ -54,7 +55,20 @@ impl SendRing {
     #[inline(always)]
     pub(super) fn post_one(&mut self, request: SendRequest<'_>) -> Result<(), PostError> {
         let spot = self.spot();
-        match self.put_usual(spot, request, Self::post_apart) {
+        let put = self.put_usual(spot, request, Self::post_apart);
+        self.posted(spot, put)
+    }
+
+    /// Submits the request of one block that was put at `spot`, the end, and starts with the word
+    /// in `put`. One that was posted apart is over, with this result.
+    #[expect(clippy::inline_always, reason = "a part of posting")]
+    #[inline(always)]
+    pub(super) fn posted(
+        &mut self,
+        spot: Spot,
+        put: Result<u64, Result<(), PostError>>,
+    ) -> Result<(), PostError> {
+        match put {
             Ok(head) => {
                 self.end.block = spot.block.wrapping_add(1);
                 self.end.requests = spot.requests.wrapping_add(1);
