@@ -171,7 +171,11 @@ fn counted_hub_receive(to: &Connection, sum: &mut u64) -> Outcome {
 fn hubs(cards: &Cards, pd: &ProtectionDomain, rounds: u32, sum: &mut u64) -> Outcome {
     let hub = || {
         let plain = pd.hub().connections(2).buffer_size(MESSAGE);
-        plain.sends(MANY).receives(MANY).spin(Duration::ZERO).build()
+        plain
+            .sends(MANY)
+            .receives(MANY)
+            .spin(Duration::ZERO)
+            .build()
     };
     let (a, b) = (hub()?, hub()?);
     let mut pairs = Vec::new();

@@ -56,34 +56,67 @@ macro_rules! round {
         let setup = &mut *$setup;
         run!($times, $module::counted_write(&mut setup.qp, &setup.memory));
         setup.cards_run();
-        run!($times, $module::counted_poll(&mut setup.send_cq, &mut setup.sum));
+        run!(
+            $times,
+            $module::counted_poll(&mut setup.send_cq, &mut setup.sum)
+        );
         run!($times, $module::counted_read(&mut setup.qp, &setup.memory));
         setup.cards_run();
-        run!($times, $module::counted_whole(&mut setup.send_cq, &mut setup.kept));
+        run!(
+            $times,
+            $module::counted_whole(&mut setup.send_cq, &mut setup.kept)
+        );
         run!($times, $module::counted_batch(&mut setup.qp, &setup.memory));
         setup.cards_run();
-        run!($times, $module::counted_poll_many(&mut setup.send_cq, &mut setup.sum));
+        run!(
+            $times,
+            $module::counted_poll_many(&mut setup.send_cq, &mut setup.sum)
+        );
         run!($times, $module::counted_poll_empty(&mut setup.send_cq));
         run!($times, $module::counted_poll_into_empty(&mut setup.send_cq));
-        run!($times, $module::counted_receive(&mut setup.qp, &setup.memory));
+        run!(
+            $times,
+            $module::counted_receive(&mut setup.qp, &setup.memory)
+        );
         run!($times, $module::counted_send(&mut setup.qp, &setup.memory));
         setup.cards_run();
         setup.drain_sends()?;
-        run!($times, $module::counted_poll_received(&mut setup.recv_cq, &mut setup.sum));
-        run!($times, $module::counted_receive_batch(&mut setup.qp, &setup.memory));
-        run!($times, $module::counted_inline(&mut setup.qp, &setup.inline));
+        run!(
+            $times,
+            $module::counted_poll_received(&mut setup.recv_cq, &mut setup.sum)
+        );
+        run!(
+            $times,
+            $module::counted_receive_batch(&mut setup.qp, &setup.memory)
+        );
+        run!(
+            $times,
+            $module::counted_inline(&mut setup.qp, &setup.inline)
+        );
         setup.cards_run();
         setup.drain_sends()?;
-        run!($times, $module::counted_poll_many_received(&mut setup.recv_cq, &mut setup.sum));
+        run!(
+            $times,
+            $module::counted_poll_many_received(&mut setup.recv_cq, &mut setup.sum)
+        );
         let data = setup.data.clone();
         let data = black_box(data.as_slice());
-        run!($times, $module::counted_list_of_data(&mut setup.qp, &setup.memory, data));
+        run!(
+            $times,
+            $module::counted_list_of_data(&mut setup.qp, &setup.memory, data)
+        );
         setup.cards_run();
         setup.drain_sends()?;
-        run!($times, $module::counted_one_of_data(&mut setup.qp, &setup.memory, data));
+        run!(
+            $times,
+            $module::counted_one_of_data(&mut setup.qp, &setup.memory, data)
+        );
         setup.cards_run();
         setup.drain_sends()?;
-        run!($times, $module::counted_atomic(&mut setup.qp, &setup.memory));
+        run!(
+            $times,
+            $module::counted_atomic(&mut setup.qp, &setup.memory)
+        );
         setup.cards_run();
         setup.drain_sends()?;
     }};
