@@ -2,7 +2,7 @@
 
 use uverbs_core::sys::{Uhw, cells};
 use uverbs_core::types::LocalKey;
-use uverbs_core::{Error, Op, Result, UverbsFile, cmd};
+use uverbs_core::{Error, ErrorKind, Op, Result, UverbsFile, cmd};
 use uverbs_uapi::mlx5_abi::{
     MLX5_IB_ALLOC_UCONTEXT_RESP_MASK_CORE_CLOCK_OFFSET,
     MLX5_IB_ALLOC_UCONTEXT_RESP_MASK_DUMP_FILL_MKEY, MLX5_IB_ALLOC_UCONTEXT_RESP_MASK_ECE,
@@ -67,6 +67,17 @@ impl Config {
             max_send_blocks: self.max_send_blocks,
             max_recv_wr: self.max_recv_wr,
         }
+    }
+
+    /// For queues that only the number they were created with identifies in completions.
+    ///
+    /// # Errors
+    /// Unsupported where completions carry only the device's own numbers.
+    pub(crate) fn require_user_index(&self, op: Op) -> Result<()> {
+        if self.cqe_version == 0 {
+            return Err(Error::new(op, ErrorKind::Unsupported).fact("cqe_version", 0_u32));
+        }
+        Ok(())
     }
 
     /// # Errors
@@ -174,4 +185,26 @@ fn open_with(
     let uhw = Uhw::new(bytes.get(..length).unwrap_or(bytes), cells(&mut reply));
     let opened = cmd::context::get(file, &cmd::context::GetContext::default(), &uhw)?;
     Ok((opened, Config::new(&reply, devx)?))
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+
+    use super::*;
+
+    #[test]
+    fn a_user_index_is_required_where_it_can_be_had() {
+        for (cqe_version, refused) in [(0, true), (1, false)] {
+            let reply = mlx5_ib_alloc_ucontext_resp {
+                cqe_version,
+                ..mlx5_ib_alloc_ucontext_resp::default()
+            };
+            let config = Config::new(&reply, false).unwrap();
+            let kind = config
+                .require_user_index(Op::CreateWorkQueue)
+                .map_err(|error| error.kind());
+            assert_eq!(kind.err(), refused.then_some(ErrorKind::Unsupported));
+        }
+    }
 }

@@ -5,6 +5,7 @@
     reason = "the device counts in 24 bits, and sizes are 64 or 128"
 )]
 
+mod arm;
 mod entries;
 pub(crate) mod poll;
 mod stamp;
@@ -40,8 +41,7 @@ const MAX_ENTRIES: u32 = 1 << 24;
 /// Words of the doorbell record.
 const CONSUMER: usize = 0;
 const ARM: usize = 1;
-/// The arm command for solicited completions only.
-const SOLICITED: u32 = 1 << 24;
+/// Bits of the consumer counter that the device has.
 const COUNTER: u64 = 0xff_ffff;
 
 /// An mlx5 completion queue.
@@ -250,9 +250,8 @@ impl contract::Cq for CompletionQueue {
             .events
             .as_ref()
             .map_or(0, |events| events.load(Ordering::Acquire));
-        let command = if solicited_only { SOLICITED } else { 0 };
         let count = self.consumer.ring().count(self.consumer.position());
-        let word = (events & 3) << 28 | command | (count & COUNTER) as u32;
+        let word = arm::word(events, solicited_only, count);
         barrier::to_device();
         self.record.store(ARM, word);
         barrier::before_registers();

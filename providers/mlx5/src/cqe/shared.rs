@@ -125,7 +125,8 @@ mod tests {
         let first = ring.first(position);
         let index = u64::from(beside << 24 | number) << 32;
         ring.units.put(first + 2, [index.to_be(), 0]);
-        ring.units.put(first + 3, [0; 2]);
+        let lap = position / u64::from(ring.entries()) & 1;
+        ring.units.put(first + 3, [0, lap.to_be()]);
     }
 
     #[test]
@@ -157,5 +158,40 @@ mod tests {
             visited += 1;
         });
         assert_eq!((end, visited), (5, 3));
+    }
+
+    #[test]
+    fn a_walk_goes_on_behind_entries_that_were_taken_and_overwritten() {
+        let ring = Arc::new(CqRing::new(3, 64, 0).unwrap());
+        let shared = CqShared::new(&ring);
+        for position in 0..5 {
+            write(&ring, position, position as u32, 0);
+        }
+        let mut visited = Vec::new();
+        let end = shared.walk(|entry| {
+            visited.push(entry.user_index());
+            if visited.len() == 1 {
+                shared.take(3);
+                write(&ring, 8 + 1, 9, 0);
+            }
+        });
+        assert_eq!((end, visited), (5, vec![0, 3, 4]));
+    }
+
+    #[test]
+    fn a_walk_ends_where_the_ring_did_when_it_began() {
+        let ring = Arc::new(CqRing::new(1, 64, 0).unwrap());
+        let shared = CqShared::new(&ring);
+        write(&ring, 0, 0, 0);
+        write(&ring, 1, 1, 0);
+        let mut visited = 0;
+        let end = shared.walk(|_| {
+            visited += 1;
+            shared.take(4);
+            write(&ring, 2, 2, 0);
+            write(&ring, 3, 3, 0);
+        });
+        assert!(visited <= 2, "{visited}");
+        assert_eq!(end, 4);
     }
 }

@@ -115,7 +115,10 @@ impl<'a> Draft<'a> {
         special: &'a Special,
     ) -> Result<Self> {
         check(op, init)?;
-        raw::check_entries(op, context, init.kind)?;
+        if init.kind == QpType::RawPacket {
+            // Its sends and its receives have two numbers of the device, of two kinds.
+            context.config().require_user_index(op)?;
+        }
         context.file().check_process(op)?;
         let plan = Plan::new(op, context, init, special)?;
         let record = context

@@ -1,9 +1,9 @@
 //! Raw packet queue pairs: their parts besides a queue pair, which are a send and a receive queue
 //! of their own.
 
+use uverbs_core::Result;
 use uverbs_core::contract::QpInit;
 use uverbs_core::types::{DeviceCaps, QpType};
-use uverbs_core::{Error, ErrorKind, Op, Result};
 use uverbs_uapi::mlx5_abi::{
     MLX5_IB_CREATE_QP_RESP_MASK_RQN, MLX5_IB_CREATE_QP_RESP_MASK_SQN,
     MLX5_IB_CREATE_QP_RESP_MASK_TIRN, MLX5_IB_CREATE_QP_RESP_MASK_TISN, mlx5_ib_create_qp_resp,
@@ -45,14 +45,6 @@ impl QueuePair {
         };
         Self::create_in(context, Parent::Pd(pd), init, &special)
     }
-}
-
-/// Sends and receives of a raw packet queue pair have two numbers of the device, of two kinds.
-pub(super) fn check_entries(op: Op, context: &Context, kind: QpType) -> Result<()> {
-    if kind == QpType::RawPacket && context.config().cqe_version == 0 {
-        return Err(Error::new(op, ErrorKind::Unsupported).fact("cqe_version", 0_u32));
-    }
-    Ok(())
 }
 
 /// The Ethernet operations that it supports.

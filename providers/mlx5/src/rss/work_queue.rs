@@ -70,9 +70,7 @@ impl WorkQueue {
         init: &WorkQueueInit<'_>,
     ) -> Result<Self> {
         let op = Op::CreateWorkQueue;
-        if context.config().cqe_version == 0 {
-            return Err(Error::new(op, ErrorKind::Unsupported).fact("cqe_version", 0_u32));
-        }
+        context.config().require_user_index(op)?;
         if init.max_wr == 0 {
             return Err(Error::invalid(op, "max_wr").fact("min", 1_u32));
         }
