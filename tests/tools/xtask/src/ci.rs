@@ -17,8 +17,11 @@ use testbed::host;
 
 /// Run everything that has to pass: formatting, lints, subsets of the providers and their sizes,
 /// documentation, what safe programs can reach, public items, package contents, licences, tests of
-/// faults, ABI, concurrency models, sanitizers and Miri, another architecture, and every level of
-/// tests.
+/// faults, ABI, concurrency models, ThreadSanitizer and Miri, another architecture, and every level
+/// of tests.
+///
+/// On two cores without KVM that takes three quarters of an hour. The last lines say what was left
+/// out, and the commands that run it.
 #[derive(Args, Debug)]
 pub(crate) struct Options {
     /// Stop at the first step that fails.
@@ -27,10 +30,40 @@ pub(crate) struct Options {
     /// Also fail if a test is flaky, that is, passes only when retried: for releases.
     #[arg(long)]
     steady: bool,
-    /// Run only these steps.
+    /// Also run the steps that are left out because they take long: for releases.
+    #[arg(long, conflicts_with = "steps")]
+    all: bool,
+    /// Run only these steps, whether they take long or not.
     #[arg(value_name = "STEP")]
     steps: Vec<String>,
 }
+
+/// AddressSanitizer, a build of its own of everything. What it watches runs in every other step, too.
+const ASAN: &str = "asan";
+
+/// Steps that run only by name and with `--all`.
+const LONG: [&str; 1] = [ASAN];
+
+/// What the steps leave out of what they check, and the command that runs it.
+const MORE: [(&str, &str); 5] = [
+    (
+        "cargo xtask tsan",
+        "other packages than the tests on the fake kernel",
+    ),
+    (
+        "cargo xtask miri",
+        "the interpreter for more than the smaller provider",
+    ),
+    (
+        "cargo xtask cross",
+        "other machines than aarch64, and all cases there",
+    ),
+    (
+        "cargo xtask test --level mlx5 --all --strict",
+        "every kernel with every path and kind of function",
+    ),
+    ("cargo xtask fuzz", "the fuzz targets"),
+];
 
 type Step = (&'static str, fn(&Options) -> anyhow::Result<()>);
 
@@ -67,7 +100,7 @@ const STEPS: [Step; 24] = [
     ("coverage", |_| coverage::compare()),
     ("loom", |_| loom::explore(&[])),
     ("tsan", |_| tsan::run(&tsan::Options::share()).map(drop)),
-    ("asan", |_| asan::run(&asan::Options::default()).map(drop)),
+    (ASAN, |_| asan::run(&asan::Options::default()).map(drop)),
     ("miri", |_| miri::run(&miri::Options::share()).map(drop)),
     ("aarch64", |_| {
         cross::run(&cross::Options::share()).map(drop)
@@ -140,12 +173,14 @@ pub(crate) fn run(options: &Options) -> anyhow::Result<ExitCode> {
             STEPS.map(|(name, _)| name).join(", ")
         );
     }
+    let start = Instant::now();
     let mut results = Vec::new();
     for (name, step) in STEPS {
-        if !options.steps.is_empty() && !options.steps.iter().any(|wanted| wanted == name) {
+        if !options.wants(name) {
             continue;
         }
-        host::say(format_args!("checks: {name}"));
+        let minutes = start.elapsed().as_secs() / 60;
+        host::say(format_args!("checks: {name} (after {minutes} min)"));
         let since = Instant::now();
         let result = step(options);
         if let Err(error) = &result {
@@ -164,10 +199,67 @@ pub(crate) fn run(options: &Options) -> anyhow::Result<ExitCode> {
             if *failed { "FAILED" } else { "ok" }
         );
     }
+    if options.steps.is_empty() {
+        println!("{}", options.left_out());
+    }
     let failed = results.iter().any(|(_, failed, _)| *failed);
     Ok(if failed {
         ExitCode::FAILURE
     } else {
         ExitCode::SUCCESS
     })
+}
+
+impl Options {
+    fn wants(&self, step: &str) -> bool {
+        if self.steps.is_empty() {
+            return self.all || !LONG.contains(&step);
+        }
+        self.steps.iter().any(|wanted| wanted == step)
+    }
+
+    /// What was not run, and the command that runs it, one line each.
+    fn left_out(&self) -> String {
+        let steps = LONG.iter().filter(|_| !self.all);
+        let steps = steps.map(|step| format!("\n  cargo xtask ci {step}"));
+        let more = MORE.map(|(command, what)| format!("\n  {command:<45} {what}"));
+        format!("left out:{}{}", steps.collect::<String>(), more.concat())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn wanted(options: &Options) -> Vec<&'static str> {
+        let names = STEPS.iter().map(|(name, _)| *name);
+        names.filter(|name| options.wants(name)).collect()
+    }
+
+    fn with(all: bool, steps: &[&str]) -> Options {
+        Options {
+            fail_fast: false,
+            steady: false,
+            all,
+            steps: steps.iter().map(|step| (*step).to_owned()).collect(),
+        }
+    }
+
+    #[test]
+    fn long_steps_run_when_asked_for_and_are_listed_otherwise() {
+        assert_eq!(wanted(&with(false, &[])).len(), STEPS.len() - LONG.len());
+        assert_eq!(wanted(&with(true, &[])).len(), STEPS.len());
+        assert_eq!(wanted(&with(false, &["fmt", ASAN])), ["fmt", ASAN]);
+        for (all, listed) in [(false, true), (true, false)] {
+            let text = with(all, &[]).left_out();
+            assert_eq!(text.contains("cargo xtask ci asan"), listed, "{text}");
+        }
+    }
+
+    #[test]
+    fn every_long_step_exists() {
+        for long in LONG {
+            assert!(STEPS.iter().any(|(name, _)| *name == long), "{long}");
+        }
+    }
 }
