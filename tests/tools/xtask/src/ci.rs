@@ -56,7 +56,7 @@ const MORE: [(&str, &str); 5] = [
     ),
     (
         "cargo xtask cross",
-        "other machines than aarch64, and all cases there",
+        "other machines than aarch64, and more cases there",
     ),
     (
         "cargo xtask test --level mlx5 --all --strict",

@@ -31,8 +31,8 @@ const SHARE: [&str; 5] = [
 ];
 
 /// These tests read `/proc/self/maps` while they run. QEMU generates it from two tables that other
-/// threads modify meanwhile.
-const ONE_THREAD: &str = "hostile-tests";
+/// threads modify meanwhile, so that they run one at a time. With every case that takes hours.
+const HOSTILE: &str = "hostile-tests";
 
 /// Number of cases per property, unless its test sets another.
 const CASES: &str = "32";
@@ -97,6 +97,9 @@ pub(crate) struct Options {
     /// Run fewer of many similar cases.
     #[arg(long)]
     thinned: bool,
+    /// Run every case of the hostile tests, of which otherwise fewer are run: it takes hours.
+    #[arg(long, conflicts_with = "thinned")]
+    whole: bool,
     /// Run only tests whose names contain one of these texts.
     #[arg(value_name = "FILTER")]
     filters: Vec<String>,
@@ -110,6 +113,7 @@ impl Options {
             machine: vec![Foreign::Aarch64],
             package: SHARE.map(str::to_owned).to_vec(),
             thinned: true,
+            whole: false,
             filters: Vec::new(),
         }
     }
@@ -156,14 +160,14 @@ fn emulated(machine: Foreign, package: &str, options: &Options) -> Command {
         .arg("--")
         .args(&options.filters)
         .args(machine.lacking().flat_map(|(test, _)| ["--skip", test]));
-    if package == ONE_THREAD {
+    if package == HOSTILE {
         command.args(["--test-threads", "1"]);
     }
     let name = target.replace('-', "_").to_uppercase();
     command
         .env(format!("CARGO_TARGET_{name}_LINKER"), machine.linker())
         .env(format!("CARGO_TARGET_{name}_RUNNER"), machine.runner());
-    if options.thinned {
+    if options.thinned || package == HOSTILE && !options.whole {
         command.env(THINNED, "1").env("PROPTEST_CASES", CASES);
     }
     command
