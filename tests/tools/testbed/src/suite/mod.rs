@@ -215,7 +215,19 @@ impl Suite {
         Ok(())
     }
 
+    /// Boots it, again if that fails: drivers try out some of what their device can within a time
+    /// limit (write combining, for one), which a busy host may not meet.
     fn boot(&self, machine: &Machine) -> Result<Guest, Error> {
+        for _ in 1..self.tries {
+            match self.boot_once(machine) {
+                Ok(guest) => return Ok(guest),
+                Err(error) => host::say(format_args!("boots a machine once more: {error}")),
+            }
+        }
+        self.boot_once(machine)
+    }
+
+    fn boot_once(&self, machine: &Machine) -> Result<Guest, Error> {
         let guest = machine.boot()?;
         let names: Vec<_> = self
             .binaries
