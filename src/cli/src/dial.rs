@@ -16,10 +16,10 @@ pub(crate) struct Deadline {
 }
 
 /// How long a new attempt waits after a refused one.
-const PAUSE: Duration = Duration::from_millis(50);
+pub(crate) const PAUSE: Duration = Duration::from_millis(50);
 
 /// The least time for one attempt, so that a limit of 0 means one attempt.
-const LEAST: Duration = Duration::from_secs(1);
+pub(crate) const LEAST: Duration = Duration::from_secs(1);
 
 impl Deadline {
     pub(crate) fn after(limit: Duration) -> Self {
@@ -29,12 +29,12 @@ impl Deadline {
         }
     }
 
-    fn is_over(&self) -> bool {
+    pub(crate) fn is_over(&self) -> bool {
         self.start.elapsed() >= self.limit
     }
 
     /// What is left, and never zero: sockets take that for "no limit".
-    fn left(&self) -> Duration {
+    pub(crate) fn left(&self) -> Duration {
         self.limit
             .saturating_sub(self.start.elapsed())
             .max(Duration::from_millis(1))
@@ -90,7 +90,7 @@ fn attempt(addresses: &[SocketAddr], deadline: Deadline) -> io::Result<TcpStream
 }
 
 /// The addresses of a host. A resolver that does not answer is left behind in its thread.
-fn resolve(host: &str, port: u16, deadline: Deadline) -> io::Result<Vec<SocketAddr>> {
+pub(crate) fn resolve(host: &str, port: u16, deadline: Deadline) -> io::Result<Vec<SocketAddr>> {
     let bare = host
         .trim_start_matches('[')
         .trim_end_matches(']')

@@ -110,6 +110,9 @@ fn usage_errors_are_text_unless_json_is_requested() {
         &["lst"][..],
         &["selftest", "--json"],
         &["info", "-i", "0", "--", "--json"],
+        &["pingpong", "--cm", "-d", "rxe0"],
+        &["pingpong", "--rping", "-s", "65536"],
+        &["cm", "listen", "--bare", "-d", "rxe0", "127.0.0.1:1"],
     ] {
         let output = uverbs(args);
         assert_eq!(output.status.code(), Some(2), "{args:?}: {output:?}");

@@ -7,7 +7,7 @@
 
 use std::time::Duration;
 
-use testbed::{Command, Guest, Kernel, Machine, complaints};
+use testbed::{Command, Guest, Kernel, Machine, Output, WindowSize, complaints};
 
 const PATIENCE: Duration = Duration::from_secs(60);
 /// What those programs exchange: 16 bytes each way.
@@ -32,10 +32,29 @@ fn ours(what: &str) -> Command {
     Command::shell(line).timeout(PATIENCE)
 }
 
+/// Programs whose output comes line by line, as it is printed.
+fn in_terminal(program: &str, arguments: &[&str]) -> Command {
+    let terminal = WindowSize {
+        rows: 24,
+        columns: 200,
+    };
+    let command = Command::new(program).args(arguments.iter().copied());
+    command.with_terminal(terminal).timeout(PATIENCE)
+}
+
+fn finish(guest: &Guest) {
+    let log = guest.kernel_log();
+    let complaints: Vec<_> = complaints::among(&log)
+        .iter()
+        .map(|line| line.text.clone())
+        .collect();
+    assert!(complaints.is_empty(), "{complaints:?}");
+}
+
 #[test]
 fn rdma_client_and_rdma_server() {
     let guest = boot();
-    let listening = guest.spawn(ours("listen")).unwrap();
+    let listening = guest.spawn(ours("listen --bare")).unwrap();
     // It says so on standard error.
     std::thread::sleep(Duration::from_secs(3));
     let theirs = Command::new("rdma_client").args(["-s", "10.1.0.1", "-p", "7471"]);
@@ -51,7 +70,7 @@ fn rdma_client_and_rdma_server() {
     let theirs = Command::new("rdma_server").args(["-p", "7471"]);
     let theirs = guest.spawn(theirs.timeout(PATIENCE)).unwrap();
     std::thread::sleep(Duration::from_secs(3));
-    let ours_ended = guest.run(ours("connect")).unwrap();
+    let ours_ended = guest.run(ours("connect --bare")).unwrap();
     let theirs = theirs.wait().unwrap();
     let said = format!("{}{}", theirs.stdout_text(), ours_ended.stderr_text());
     assert!(
@@ -59,12 +78,94 @@ fn rdma_client_and_rdma_server() {
         "{said}"
     );
     assert_eq!(ours_ended.stdout_text().trim(), "16", "{said}");
+    finish(&guest);
+    guest.power_off().unwrap();
+}
 
-    let log = guest.kernel_log();
-    let complaints: Vec<_> = complaints::among(&log)
-        .iter()
-        .map(|line| line.text.clone())
-        .collect();
-    assert!(complaints.is_empty(), "{complaints:?}");
+#[test]
+fn rping_as_client_and_as_server() {
+    let guest = boot();
+    for size in ["64", "65535"] {
+        let ours = in_terminal("uverbs", &["pingpong", "--rping"]);
+        let ours = guest.spawn(ours).unwrap();
+        ours.wait_for_text("listening at", PATIENCE).unwrap();
+        let arguments = ["-c", "-a", "10.1.0.1", "-C", "50", "-S", size, "-V"];
+        let theirs = guest.run(in_terminal("rping", &arguments)).unwrap();
+        let ours = ours.wait().unwrap().check().unwrap();
+        let said = format!("{}{}", theirs.stdout_text(), ours.stdout_text());
+        theirs
+            .check()
+            .unwrap_or_else(|error| panic!("{error}: {said}"));
+        assert!(said.contains("50 iters in"), "{said}");
+        assert!(!said.contains("mismatch"), "{said}");
+
+        let theirs = in_terminal("rping", &["-s", "-a", "10.1.0.1", "-S", size, "-d", "-v"]);
+        let theirs = guest.spawn(theirs).unwrap();
+        theirs.wait_for_text("rdma_listen", PATIENCE).unwrap();
+        let arguments = [
+            "pingpong", "--rping", "-n", "50", "-s", size, "-c", "10.1.0.1",
+        ];
+        let ours = guest.run(in_terminal("uverbs", &arguments)).unwrap();
+        let theirs = theirs.wait().unwrap().check().unwrap();
+        let ours = ours.check().unwrap();
+        let said = ours.stdout_text();
+        assert!(said.contains("50 messages validated"), "{said}");
+        assert!(
+            theirs
+                .stdout_text()
+                .contains("server ping data: rdma-ping-49: "),
+            "{}",
+            theirs.stdout_text()
+        );
+    }
+    finish(&guest);
+    guest.power_off().unwrap();
+}
+
+#[test]
+fn the_tool_with_itself() {
+    let guest = boot();
+    for game in [
+        &["--cm", "-c", "-n", "200"][..],
+        &["--cm", "-e", "-n", "200"],
+        &["--rping", "-n", "50"],
+    ] {
+        let arguments = [&["pingpong"], game].concat();
+        let server = guest.spawn(in_terminal("uverbs", &arguments)).unwrap();
+        server.wait_for_text("listening at", PATIENCE).unwrap();
+        let arguments = [&arguments[..], &["10.1.0.1"]].concat();
+        let client = guest.run(in_terminal("uverbs", &arguments)).unwrap();
+        for side in [server.wait().unwrap(), client] {
+            let said = side.check().unwrap().stdout_text();
+            assert!(said.contains("0 iters in"), "{game:?}: {said}");
+        }
+    }
+
+    // Streams: both directions at once, of different length, into a reader that is slow.
+    let listening = "head -c 3000000 /dev/zero | tr '\\0' a \
+        | uverbs cm listen 0.0.0.0:7471 | (sleep 1; cat >/tmp/heard); \
+        wc -c </tmp/heard; tr -d b </tmp/heard | wc -c";
+    let connecting = "head -c 20000 /dev/zero | tr '\\0' b \
+        | uverbs cm connect 10.1.0.1:7471 >/tmp/said; \
+        wc -c </tmp/said; tr -d a </tmp/said | wc -c";
+    let server = Command::shell(listening).timeout(PATIENCE);
+    let server = guest.spawn(server).unwrap();
+    // It says that it listens on standard error.
+    std::thread::sleep(Duration::from_secs(3));
+    let client = Command::shell(connecting).timeout(PATIENCE);
+    let client = guest.run(client).unwrap();
+    let server = server.wait().unwrap();
+    let said = format!("{}{}", client.stderr_text(), server.stderr_text());
+    let counts = |output: &Output| {
+        let text = output.stdout_text();
+        let words = text.split_whitespace();
+        words
+            .map(|word| word.parse().unwrap())
+            .collect::<Vec<u32>>()
+    };
+    assert_eq!(counts(&client), [3_000_000, 0], "{said}");
+    assert_eq!(counts(&server), [20_000, 0], "{said}");
+    assert!(!said.contains("error:"), "{said}");
+    finish(&guest);
     guest.power_off().unwrap();
 }

@@ -1,13 +1,15 @@
 //! `uverbs cm`.
 
 mod pipe;
+mod stream;
 
 use std::fmt::Debug;
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::time::Duration;
 
 use clap::Subcommand;
-use uverbs::cm::{self, ChannelOptions, CmError, ConnectError, EventChannel};
+use uverbs::cm::{self, ChannelOptions, CmError, ConnectError, EventChannel, PortSpace};
+use uverbs::stream::StreamError;
 use uverbs::time::RnrRetry;
 use uverbs::transport::Rc;
 use uverbs::{CompletionQueue, Context, ProtectionDomain, QueuePairBuilder};
@@ -19,6 +21,8 @@ use pipe::Pipe;
 
 const EXAMPLES: &str = "\
 Standard input goes to the peer, and what the peer sends to standard output, until both have ended.
+The peer is this command, or any program that speaks the protocol of `uverbs::stream`; with --bare
+one that sends messages as they are, such as rdma_client.
 
 Examples:
   uverbs cm listen 0.0.0.0:7471 > received
@@ -39,6 +43,15 @@ enum Command {
         /// An address of a network interface with RDMA, or 0.0.0.0 or [::], and a port
         #[arg(value_name = "ADDRESS:PORT")]
         address: String,
+
+        /// The device. Default: the one that has the address; for 0.0.0.0 and [::] the first that
+        /// can be opened
+        #[arg(short = 'd', long, value_name = "DEVICE", conflicts_with = "bare")]
+        device: Option<String>,
+
+        /// Messages without a protocol
+        #[arg(long)]
+        bare: bool,
     },
     /// Connect to who listens
     Connect {
@@ -49,17 +62,70 @@ enum Command {
         /// How long each step of connecting may take, in seconds
         #[arg(long, value_name = "SECONDS", default_value = "10", value_parser = units::parse_seconds)]
         wait: Duration,
+
+        /// Messages without a protocol
+        #[arg(long)]
+        bare: bool,
     },
 }
 
 pub(crate) fn run(args: &Args, session: &Session) -> Result<()> {
     match &args.command {
-        Command::Listen { address } => listen(resolve(address)?, session),
-        Command::Connect { address, wait } => connect(resolve(address)?, *wait, session),
+        Command::Listen {
+            address,
+            bare: true,
+            ..
+        } => listen_bare(resolve(address)?, session),
+        Command::Listen {
+            address, device, ..
+        } => listen(resolve(address)?, device.as_deref(), session),
+        Command::Connect {
+            address,
+            wait,
+            bare,
+        } => {
+            let address = resolve(address)?;
+            if *bare {
+                connect_bare(address, *wait, session)
+            } else {
+                connect(address, *wait, session)
+            }
+        }
     }
 }
 
-fn listen(address: SocketAddr, session: &Session) -> Result<()> {
+fn listen(address: SocketAddr, device: Option<&str>, session: &Session) -> Result<()> {
+    let channel = open(session)?;
+    let context = match (device, device_of(address, &channel)?) {
+        (None, Some(index)) => session.open_index(index)?,
+        (name, _) => session.open(name)?,
+    };
+    let listener = stream::streams(&context, &channel)?.listen(address)?;
+    eprintln!("listening at {}", listener.local_addr());
+    let stream = listener.accept()?;
+    // One is enough: others hear so at once.
+    drop(listener);
+    stream::run(stream)
+}
+
+/// The index of the device that has an address; none has `0.0.0.0` and `[::]`.
+fn device_of(address: SocketAddr, channel: &EventChannel) -> Result<Option<u32>> {
+    let id = channel.create_id(PortSpace::Tcp)?;
+    id.bind(SocketAddr::new(address.ip(), 0))?;
+    Ok(id.route()?.device.map(|device| device.index))
+}
+
+fn connect(address: SocketAddr, wait: Duration, session: &Session) -> Result<()> {
+    let channel = open(session)?;
+    let connector = cm::connect(address).timeout(wait);
+    let resolved = connector.clone().channel(&channel).resolve()?;
+    let context = session.open_index(resolved.device().index)?;
+    drop(resolved);
+    let streams = stream::streams(&context, &channel)?;
+    stream::run(streams.connect(connector)?)
+}
+
+fn listen_bare(address: SocketAddr, session: &Session) -> Result<()> {
     let listener = cm::listen(address)
         .backlog(1)
         .channel(&open(session)?)
@@ -76,7 +142,7 @@ fn listen(address: SocketAddr, session: &Session) -> Result<()> {
     pipe.run(attached.accept()?)
 }
 
-fn connect(address: SocketAddr, wait: Duration, session: &Session) -> Result<()> {
+fn connect_bare(address: SocketAddr, wait: Duration, session: &Session) -> Result<()> {
     let connector = cm::connect(address).timeout(wait).channel(&open(session)?);
     let resolved = connector.resolve()?;
     let queues = Queues::new(&session.open_index(resolved.device().index)?)?;
@@ -142,6 +208,16 @@ impl From<CmError> for Failure {
     fn from(error: CmError) -> Self {
         match error {
             CmError::Failed(error) => error.into(),
+            other => Self::new(other),
+        }
+    }
+}
+
+impl From<StreamError> for Failure {
+    fn from(error: StreamError) -> Self {
+        match error {
+            StreamError::Connect(error) => error.into(),
+            StreamError::Failed(error) => error.into(),
             other => Self::new(other),
         }
     }

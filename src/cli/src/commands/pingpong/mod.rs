@@ -1,6 +1,9 @@
 //! `uverbs pingpong`.
 
+mod by_address;
 mod play;
+mod report;
+mod rping;
 mod setup;
 
 use std::time::Duration;
@@ -16,18 +19,21 @@ use crate::failure::{Failure, Result};
 use crate::output::Output;
 use crate::session::Session;
 use crate::units;
-use play::Score;
+use report::Played;
 use setup::Table;
 
 const EXAMPLES: &str = "\
 Without HOST it is the server. Either side may be ibv_rc_pingpong, ibv_uc_pingpong, ibv_ud_pingpong,
-or, with --srq, ibv_srq_pingpong; on Ethernet those need -g with a GID index.
+or, with --srq, ibv_srq_pingpong; on Ethernet those need -g with a GID index. With --rping either
+side may be rping.
 
 Examples:
   uverbs pingpong -d rxe0                  # a server
   uverbs pingpong -d rxe1 192.0.2.1        # its client
   uverbs pingpong -t ud -s 1024 -n 10000 server.example
-  uverbs pingpong --srq -q 16 --events     # a server for ibv_srq_pingpong -g 1 <host>";
+  uverbs pingpong --srq -q 16 --events     # a server for ibv_srq_pingpong -g 1 <host>
+  uverbs pingpong --cm                     # a server by address, on whichever device leads to it
+  uverbs pingpong --rping -s 1024 192.0.2.1  # a client for rping -s -S 1024";
 
 /// Send messages back and forth between two processes, as ibv_rc_pingpong and its siblings do
 #[derive(Debug, clap::Args)]
@@ -45,9 +51,18 @@ pub(crate) struct Args {
     #[arg(short = 'i', long, value_name = "PORT", default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..))]
     ib_port: u8,
 
-    /// The TCP port of the exchange
-    #[arg(short = 'p', long, value_name = "PORT", default_value_t = 18515)]
-    port: u16,
+    /// The TCP port of the exchange, or that of rdma_cm. Default: 18515, 7174 with --rping
+    #[arg(short = 'p', long, value_name = "PORT")]
+    port: Option<u16>,
+
+    /// Connect by IP address (rdma_cm), which chooses the device, too
+    #[arg(long, conflicts_with_all = ["device", "ib_port", "transport", "mtu", "sl", "gid_idx", "srq"])]
+    cm: bool,
+
+    /// Play as rping does, by IP address: the server reads the client's memory and writes into it.
+    /// A server ends when its client leaves
+    #[arg(long, conflicts_with_all = ["device", "ib_port", "transport", "mtu", "sl", "gid_idx", "srq", "rx_depth"])]
+    rping: bool,
 
     /// What connects the queue pairs
     #[arg(
@@ -59,7 +74,7 @@ pub(crate) struct Args {
     )]
     transport: Transport,
 
-    /// Bytes of a message. Default: 4096, 1024 with ud
+    /// Bytes of a message. Default: 4096, 1024 with ud, 64 with --rping
     #[arg(short = 's', long, value_name = "BYTES", value_parser = units::parse_message_size)]
     size: Option<u32>,
 
@@ -129,22 +144,6 @@ enum Transport {
     Ud,
 }
 
-#[derive(Debug, Serialize)]
-struct Report {
-    device: String,
-    transport: Transport,
-    shared_receive_queue: bool,
-    queue_pairs: usize,
-    message_bytes: u32,
-    iterations: u64,
-    bytes: u64,
-    seconds: f64,
-    mbit_per_second: f64,
-    microseconds_per_iteration: f64,
-    events: u64,
-    validated: u64,
-}
-
 pub(crate) fn run(args: &Args, session: &Session, out: &mut Output) -> Result<()> {
     if args.srq && args.transport != Transport::Rc {
         return Err(Failure::usage("--srq needs the transport rc"));
@@ -152,10 +151,16 @@ pub(crate) fn run(args: &Args, session: &Session, out: &mut Output) -> Result<()
     if args.message_size() == 0 {
         return Err(Failure::usage("a message has at least one byte"));
     }
+    if args.rping {
+        return rping::run(args, session, out);
+    }
+    if args.cm {
+        return by_address::run(args, session, out);
+    }
     // A client that sees the addresses below may connect immediately.
     let listener = match args.host {
         Some(_) => None,
-        None => Some(tcp::listen(args.port)?),
+        None => Some(tcp::listen(args.port())?),
     };
     let table = Table::lay(args, session)?;
     let device = table.device_name();
@@ -180,7 +185,7 @@ pub(crate) fn run(args: &Args, session: &Session, out: &mut Output) -> Result<()
         (None, host) => {
             let host = host.as_deref().unwrap_or_default();
             let deadline = Deadline::after(args.wait);
-            let stream = dial::connect(host, args.port, deadline)?;
+            let stream = dial::connect(host, args.port(), deadline)?;
             exchange::call(&mut Bounded::new(&stream, deadline), &own, sent, ready)?
         }
     };
@@ -191,48 +196,7 @@ pub(crate) fn run(args: &Args, session: &Session, out: &mut Output) -> Result<()
         out.flush()?;
     }
     let score = game.play(args)?;
-    report(args, device, own.len(), &score, out)
-}
-
-fn report(
-    args: &Args,
-    device: String,
-    queue_pairs: usize,
-    score: &Score,
-    out: &mut Output,
-) -> Result<()> {
-    let size = args.message_size();
-    let seconds = score.elapsed.as_secs_f64();
-    let bytes = u64::from(size) * args.iters * 2;
-    let report = Report {
-        device,
-        transport: args.transport,
-        shared_receive_queue: args.srq,
-        queue_pairs,
-        message_bytes: size,
-        iterations: args.iters,
-        bytes,
-        seconds,
-        mbit_per_second: units::ratio(bytes) * 8.0 / 1e6 / seconds,
-        microseconds_per_iteration: seconds * 1e6 / units::ratio(args.iters),
-        events: score.events,
-        validated: score.validated,
-    };
-    if args.json {
-        return out.json(&report);
-    }
-    out.line(format_args!(
-        "{bytes} bytes in {seconds:.2} seconds = {:.2} Mbit/sec",
-        report.mbit_per_second
-    ))?;
-    out.line(format_args!(
-        "{} iters in {seconds:.2} seconds = {:.2} usec/iter",
-        args.iters, report.microseconds_per_iteration
-    ))?;
-    if args.validate {
-        out.line(format_args!("{} messages validated", score.validated))?;
-    }
-    Ok(())
+    Played::game(args, device, own.len(), &score).report(args, out)
 }
 
 fn address(whose: &str, endpoint: &QueuePairEndpoint) -> String {
@@ -248,9 +212,15 @@ fn address(whose: &str, endpoint: &QueuePairEndpoint) -> String {
 impl Args {
     fn message_size(&self) -> u32 {
         self.size.unwrap_or(match self.transport {
+            _ if self.rping => rping::SIZE,
             Transport::Ud => 1024,
             Transport::Rc | Transport::Uc => 4096,
         })
+    }
+
+    fn port(&self) -> u16 {
+        self.port
+            .unwrap_or(if self.rping { rping::PORT } else { 18515 })
     }
 
     fn queue_pairs(&self) -> u32 {
@@ -274,34 +244,6 @@ impl Transport {
             Self::Rc => QpType::Rc,
             Self::Uc => QpType::Uc,
             Self::Ud => QpType::Ud,
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
-
-    use super::*;
-
-    #[test]
-    fn results_are_as_their_schema_says() {
-        for transport in [Transport::Rc, Transport::Uc, Transport::Ud] {
-            let report = Report {
-                device: "rxe0".to_owned(),
-                transport,
-                shared_receive_queue: false,
-                queue_pairs: 1,
-                message_bytes: 4096,
-                iterations: 1000,
-                bytes: 8_192_000,
-                seconds: 0.1,
-                mbit_per_second: 655.4,
-                microseconds_per_iteration: 100.0,
-                events: 0,
-                validated: 0,
-            };
-            crate::json::tests::valid("pingpong", &report).unwrap();
         }
     }
 }
