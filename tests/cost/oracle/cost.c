@@ -1,30 +1,7 @@
-/* The loops of src/main.rs with libibverbs, to be compared: cost DEVICE ROUNDS. Functions named counted_* are counted. */
+/* The loops of src/main.rs and of ../downstream with libibverbs, to be compared: cost DEVICE ROUNDS. Functions named
+   counted_* are counted. */
 
-#include <infiniband/verbs.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
-
-#define MANY 64
-#define BUFFER 8192
-#define PIECE 64
-#define INLINE 32
-#define AT_ONCE 16
-
-#define APART __attribute__((noinline, noclone))
-
-static void fail(const char *what)
-{
-	perror(what);
-	exit(1);
-}
-
-static struct ibv_sge piece(const char *memory, const struct ibv_mr *mr, int at, int length)
-{
-	return (struct ibv_sge){ .addr = (uintptr_t)memory + at, .length = length, .lkey = mr->lkey };
-}
+#include "common.h"
 
 APART int counted_write(struct ibv_qp *qp, struct ibv_mr *mr, const char *memory)
 {
@@ -87,6 +64,101 @@ APART int counted_receive(struct ibv_qp *qp, struct ibv_mr *mr, const char *memo
 	return 0;
 }
 
+APART int counted_send(struct ibv_qp *qp, struct ibv_mr *mr, const char *memory)
+{
+	for (int n = 0; n < MANY; n++) {
+		struct ibv_sge sge = piece(memory, mr, 0, PIECE);
+		struct ibv_send_wr *bad, wr = {
+			.wr_id = n, .sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_SEND,
+			.send_flags = IBV_SEND_SIGNALED,
+		};
+		if (ibv_post_send(qp, &wr, &bad))
+			return -1;
+	}
+	return 0;
+}
+
+APART int counted_read(struct ibv_qp *qp, struct ibv_mr *mr, const char *memory)
+{
+	for (int n = 0; n < MANY; n++) {
+		struct ibv_sge sge = piece(memory, mr, 0, PIECE);
+		struct ibv_send_wr *bad, wr = {
+			.wr_id = n, .sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_RDMA_READ,
+			.send_flags = IBV_SEND_SIGNALED,
+			.wr.rdma = { .remote_addr = (uintptr_t)memory + BUFFER / 2, .rkey = mr->rkey },
+		};
+		if (ibv_post_send(qp, &wr, &bad))
+			return -1;
+	}
+	return 0;
+}
+
+APART int counted_atomic(struct ibv_qp *qp, struct ibv_mr *mr, const char *memory)
+{
+	for (int n = 0; n < MANY; n++) {
+		struct ibv_sge sge = piece(memory, mr, 0, 8);
+		struct ibv_send_wr *bad, wr = {
+			.wr_id = n, .sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_ATOMIC_FETCH_AND_ADD,
+			.send_flags = IBV_SEND_SIGNALED,
+			.wr.atomic = { .remote_addr = (uintptr_t)memory + BUFFER / 2, .rkey = mr->rkey, .compare_add = 1 },
+		};
+		if (ibv_post_send(qp, &wr, &bad))
+			return -1;
+	}
+	return 0;
+}
+
+APART int counted_one_of_data(struct ibv_qp *qp, struct ibv_mr *mr, const struct posting *data)
+{
+	for (int n = 0; n < MANY; n++) {
+		struct ibv_sge sge = { .addr = data[n].address, .length = data[n].length, .lkey = mr->lkey };
+		struct ibv_send_wr *bad, wr = {
+			.wr_id = data[n].wr_id, .sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_RDMA_WRITE,
+			.send_flags = IBV_SEND_SIGNALED,
+			.wr.rdma = { .remote_addr = data[n].remote, .rkey = mr->rkey },
+		};
+		if (ibv_post_send(qp, &wr, &bad))
+			return -1;
+	}
+	return 0;
+}
+
+APART int counted_list_of_data(struct ibv_qp *qp, struct ibv_mr *mr, const struct posting *data,
+			       struct ibv_send_wr *chain, struct ibv_sge *pieces)
+{
+	struct ibv_send_wr *bad;
+
+	for (int n = 0; n < MANY; n++) {
+		struct ibv_send_wr *wr = &chain[n];
+
+		pieces[n] = (struct ibv_sge){ .addr = data[n].address, .length = data[n].length, .lkey = mr->lkey };
+		wr->wr_id = data[n].wr_id;
+		wr->next = n + 1 < MANY ? wr + 1 : NULL;
+		wr->sg_list = &pieces[n];
+		wr->num_sge = 1;
+		wr->opcode = IBV_WR_RDMA_WRITE;
+		wr->send_flags = IBV_SEND_SIGNALED;
+		wr->wr.rdma.remote_addr = data[n].remote;
+		wr->wr.rdma.rkey = mr->rkey;
+	}
+	return ibv_post_send(qp, chain, &bad);
+}
+
+APART int counted_receive_batch(struct ibv_qp *qp, struct ibv_mr *mr, const char *memory, struct ibv_recv_wr *chain,
+				struct ibv_sge *pieces)
+{
+	struct ibv_recv_wr *bad;
+
+	for (int n = 0; n < MANY; n++) {
+		pieces[n] = piece(memory, mr, BUFFER / 2, PIECE);
+		chain[n].wr_id = n;
+		chain[n].next = n + 1 < MANY ? &chain[n + 1] : NULL;
+		chain[n].sg_list = &pieces[n];
+		chain[n].num_sge = 1;
+	}
+	return ibv_post_recv(qp, chain, &bad);
+}
+
 /* A function and its copies, so that each use is counted apart. */
 #define POLL(name)                                                                         \
 	APART int name(struct ibv_cq *cq, uint64_t *sum)                                   \
@@ -103,17 +175,29 @@ APART int counted_receive(struct ibv_qp *qp, struct ibv_mr *mr, const char *memo
 POLL(counted_poll)
 POLL(counted_poll_received)
 
-APART int counted_poll_many(struct ibv_cq *cq, struct ibv_wc *done, uint64_t *sum)
-{
-	for (int n = 0; n < MANY / AT_ONCE; n++) {
-		if (ibv_poll_cq(cq, AT_ONCE, done) != AT_ONCE)
-			return -1;
-		for (int at = 0; at < AT_ONCE; at++) {
-			if (done[at].status != IBV_WC_SUCCESS)
-				return -1;
-			*sum += done[at].wr_id;
-		}
+#define POLL_MANY(name)                                                                    \
+	APART int name(struct ibv_cq *cq, struct ibv_wc *done, uint64_t *sum)              \
+	{                                                                                  \
+		for (int n = 0; n < MANY / AT_ONCE; n++) {                                 \
+			if (ibv_poll_cq(cq, AT_ONCE, done) != AT_ONCE)                     \
+				return -1;                                                 \
+			for (int at = 0; at < AT_ONCE; at++) {                             \
+				if (done[at].status != IBV_WC_SUCCESS)                     \
+					return -1;                                         \
+				*sum += done[at].wr_id;                                    \
+			}                                                                  \
+		}                                                                          \
+		return 0;                                                                  \
 	}
+
+POLL_MANY(counted_poll_many)
+POLL_MANY(counted_poll_many_received)
+
+APART int counted_whole(struct ibv_cq *cq, struct ibv_wc *kept)
+{
+	for (int n = 0; n < MANY; n++)
+		if (ibv_poll_cq(cq, 1, &kept[n]) != 1)
+			return -1;
 	return 0;
 }
 
@@ -123,6 +207,14 @@ APART int counted_poll_empty(struct ibv_cq *cq)
 
 	for (int n = 0; n < MANY; n++)
 		if (ibv_poll_cq(cq, 1, &wc) != 0)
+			return -1;
+	return 0;
+}
+
+APART int counted_poll_into_empty(struct ibv_cq *cq, struct ibv_wc *done)
+{
+	for (int n = 0; n < MANY; n++)
+		if (ibv_poll_cq(cq, AT_ONCE, done) != 0)
 			return -1;
 	return 0;
 }
@@ -166,48 +258,21 @@ static struct ibv_qp *create(struct ibv_pd *pd, struct ibv_cq *send, struct ibv_
 	return qp;
 }
 
-static void connect(struct ibv_qp *qp, uint32_t peer, int lid)
+/* Lets what was posted arrive, and takes the completions of sends that are not counted. */
+static void finish(struct ibv_qp *sender, struct ibv_qp *receiver)
 {
-	struct ibv_qp_attr attr = {
-		.qp_state = IBV_QPS_INIT, .port_num = 1,
-		.qp_access_flags = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE,
-	};
-	if (ibv_modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS))
-		fail("INIT");
-	attr.qp_state = IBV_QPS_RTR;
-	attr.path_mtu = IBV_MTU_1024;
-	attr.dest_qp_num = peer;
-	attr.max_dest_rd_atomic = 1;
-	attr.min_rnr_timer = 12;
-	attr.ah_attr = (struct ibv_ah_attr){ .dlid = lid, .port_num = 1 };
-	if (ibv_modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
-			  IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER))
-		fail("RTR");
-	attr.qp_state = IBV_QPS_RTS;
-	attr.timeout = 18;
-	attr.retry_cnt = attr.rnr_retry = 7;
-	attr.max_rd_atomic = 1;
-	if (ibv_modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
-			  IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC))
-		fail("RTS");
-}
-
-static struct ibv_context *open_device(const char *name)
-{
-	struct ibv_device **list = ibv_get_device_list(NULL);
-
-	for (int n = 0; list && list[n]; n++)
-		if (!strcmp(ibv_get_device_name(list[n]), name))
-			return ibv_open_device(list[n]);
-	return NULL;
+	mark(sender, receiver, receiver->recv_cq);
+	take(sender->send_cq, MANY);
 }
 
 int main(int argc, char **argv)
 {
 	static char memory[BUFFER] __attribute__((aligned(4096)));
 	static struct ibv_send_wr chain[MANY];
+	static struct ibv_recv_wr receives[MANY];
 	static struct ibv_sge pieces[MANY];
-	static struct ibv_wc done[AT_ONCE];
+	static struct ibv_wc done[AT_ONCE], kept[MANY];
+	static struct posting data[MANY];
 	struct ibv_context *context = argc == 3 ? open_device(argv[1]) : NULL;
 	struct ibv_port_attr port;
 	uint64_t sum = 0;
@@ -215,7 +280,7 @@ int main(int argc, char **argv)
 	if (!context || ibv_query_port(context, 1, &port))
 		fail("cost DEVICE ROUNDS");
 	struct ibv_pd *pd = ibv_alloc_pd(context);
-	struct ibv_mr *mr = ibv_reg_mr(pd, memory, BUFFER, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
+	struct ibv_mr *mr = ibv_reg_mr(pd, memory, BUFFER, ACCESS);
 	struct ibv_cq *send_cq = ibv_create_cq(context, 4 * MANY, NULL, NULL, 0);
 	struct ibv_cq *recv_cq = ibv_create_cq(context, 4 * MANY, NULL, NULL, 0);
 
@@ -224,6 +289,7 @@ int main(int argc, char **argv)
 	struct ibv_qp *sender = create(pd, send_cq, send_cq), *receiver = create(pd, recv_cq, recv_cq);
 	connect(receiver, sender->qp_num, port.lid);
 	connect(sender, receiver->qp_num, port.lid);
+	describe(data, memory);
 
 	for (int round = atoi(argv[2]); round > 0; round--) {
 		if (counted_receive(receiver, mr, memory))
@@ -233,19 +299,40 @@ int main(int argc, char **argv)
 		take(send_cq, MANY);
 		if (counted_poll_received(recv_cq, &sum))
 			fail("poll received");
+		if (counted_receive_batch(receiver, mr, memory, receives, pieces))
+			fail("receives");
+		if (counted_send(sender, mr, memory))
+			fail("send");
+		take(send_cq, MANY);
+		if (counted_poll_many_received(recv_cq, done, &sum))
+			fail("poll of many received");
 		if (counted_write(sender, mr, memory))
 			fail("write");
 		mark(sender, receiver, recv_cq);
 		if (counted_poll(send_cq, &sum))
 			fail("poll");
+		if (counted_read(sender, mr, memory))
+			fail("read");
+		mark(sender, receiver, recv_cq);
+		if (counted_whole(send_cq, kept))
+			fail("poll of whole");
 		if (counted_batch(sender, mr, memory, chain, pieces))
 			fail("batch");
 		mark(sender, receiver, recv_cq);
 		if (counted_poll_many(send_cq, done, &sum))
 			fail("poll of many");
-		if (counted_poll_empty(send_cq))
+		if (counted_poll_empty(send_cq) || counted_poll_into_empty(send_cq, done))
 			fail("poll of nothing");
+		if (counted_list_of_data(sender, mr, data, chain, pieces))
+			fail("list");
+		finish(sender, receiver);
+		if (counted_one_of_data(sender, mr, data))
+			fail("data");
+		finish(sender, receiver);
+		if (counted_atomic(sender, mr, memory))
+			fail("atomic");
+		finish(sender, receiver);
 	}
-	printf("%llu\n", (unsigned long long)sum);
+	printf("%llu\n", (unsigned long long)(sum + kept[0].wr_id));
 	return 0;
 }

@@ -17,8 +17,7 @@ use testbed::host;
 
 /// Run everything that has to pass: formatting, lints, subsets of the providers and their sizes,
 /// documentation, what safe programs can reach, public items, package contents, licences, tests of
-/// faults, ABI, concurrency models, ThreadSanitizer and Miri, another architecture, and every level
-/// of tests.
+/// faults, ABI, concurrency models, Miri, another architecture, and every level of tests.
 ///
 /// On two cores without KVM that takes three quarters of an hour. The last lines say what was left
 /// out, and the commands that run it.
@@ -38,11 +37,13 @@ pub(crate) struct Options {
     steps: Vec<String>,
 }
 
-/// AddressSanitizer, a build of its own of everything. What it watches runs in every other step, too.
+/// The sanitizers: each has a build of its own of everything. Loom and Miri look for the same in
+/// smaller parts.
+const TSAN: &str = "tsan";
 const ASAN: &str = "asan";
 
 /// Steps that run only by name and with `--all`.
-const LONG: [&str; 1] = [ASAN];
+const LONG: [&str; 2] = [TSAN, ASAN];
 
 /// What the steps leave out of what they check, and the command that runs it.
 const MORE: [(&str, &str); 5] = [
@@ -99,7 +100,7 @@ const STEPS: [Step; 24] = [
     ("abi", |_| abi::compare(false, false)),
     ("coverage", |_| coverage::compare()),
     ("loom", |_| loom::explore(&[])),
-    ("tsan", |_| tsan::run(&tsan::Options::share()).map(drop)),
+    (TSAN, |_| tsan::run(&tsan::Options::share()).map(drop)),
     (ASAN, |_| asan::run(&asan::Options::default()).map(drop)),
     ("miri", |_| miri::run(&miri::Options::share()).map(drop)),
     ("aarch64", |_| {
@@ -252,7 +253,10 @@ mod tests {
         assert_eq!(wanted(&with(false, &["fmt", ASAN])), ["fmt", ASAN]);
         for (all, listed) in [(false, true), (true, false)] {
             let text = with(all, &[]).left_out();
-            assert_eq!(text.contains("cargo xtask ci asan"), listed, "{text}");
+            for step in LONG {
+                let command = format!("cargo xtask ci {step}");
+                assert_eq!(text.contains(&command), listed, "{text}");
+            }
         }
     }
 

@@ -10,13 +10,15 @@
 
 mod any;
 mod setup;
+mod shapes;
 mod typed;
 
 use std::collections::BTreeMap;
 use std::hint::black_box;
 use std::time::{Duration, Instant};
 
-use setup::{MANY, Outcome, Setup};
+use adversary::device::Device as _;
+use setup::{MANY, Outcome, Setup, drain};
 
 /// How long each loop took, by name.
 #[derive(Default)]
@@ -55,19 +57,19 @@ macro_rules! round {
     ($module:ident, $times:ident, $setup:ident) => {{
         let setup = &mut *$setup;
         run!($times, $module::counted_write(&mut setup.qp, &setup.memory));
-        setup.cards_run();
+        setup.cards.run();
         run!(
             $times,
             $module::counted_poll(&mut setup.send_cq, &mut setup.sum)
         );
         run!($times, $module::counted_read(&mut setup.qp, &setup.memory));
-        setup.cards_run();
+        setup.cards.run();
         run!(
             $times,
             $module::counted_whole(&mut setup.send_cq, &mut setup.kept)
         );
         run!($times, $module::counted_batch(&mut setup.qp, &setup.memory));
-        setup.cards_run();
+        setup.cards.run();
         run!(
             $times,
             $module::counted_poll_many(&mut setup.send_cq, &mut setup.sum)
@@ -79,7 +81,7 @@ macro_rules! round {
             $module::counted_receive(&mut setup.qp, &setup.memory)
         );
         run!($times, $module::counted_send(&mut setup.qp, &setup.memory));
-        setup.cards_run();
+        setup.cards.run();
         setup.drain_sends()?;
         run!(
             $times,
@@ -93,7 +95,7 @@ macro_rules! round {
             $times,
             $module::counted_inline(&mut setup.qp, &setup.inline)
         );
-        setup.cards_run();
+        setup.cards.run();
         setup.drain_sends()?;
         run!(
             $times,
@@ -105,21 +107,61 @@ macro_rules! round {
             $times,
             $module::counted_list_of_data(&mut setup.qp, &setup.memory, data)
         );
-        setup.cards_run();
+        setup.cards.run();
         setup.drain_sends()?;
         run!(
             $times,
             $module::counted_one_of_data(&mut setup.qp, &setup.memory, data)
         );
-        setup.cards_run();
+        setup.cards.run();
         setup.drain_sends()?;
         run!(
             $times,
             $module::counted_atomic(&mut setup.qp, &setup.memory)
         );
-        setup.cards_run();
+        setup.cards.run();
         setup.drain_sends()?;
     }};
+}
+
+/// Every loop over queues of other shapes.
+fn shapes(times: &mut Times, setup: &mut Setup) -> Outcome {
+    let shared = &mut setup.shared;
+    run!(
+        times,
+        shapes::counted_shared_receive(&mut shared.srq, &setup.memory)
+    );
+    shared.send(&setup.memory, &setup.cards)?;
+    run!(
+        times,
+        shapes::counted_shared_poll(&mut shared.cq, &mut setup.sum)
+    );
+    run!(
+        times,
+        shapes::counted_shared_batch(&mut shared.srq, &setup.memory)
+    );
+    shared.send(&setup.memory, &setup.cards)?;
+    drain(&mut shared.cq)?;
+    run!(
+        times,
+        shapes::counted_datagram(&mut setup.datagrams, &setup.memory)
+    );
+    setup.cards.run();
+    drain(&mut setup.datagrams.cq)?;
+    let sum = &mut setup.sum;
+    for typed in [false, true] {
+        setup.hundred.write()?;
+        setup.thousands.write()?;
+        let (hundred, thousands) = (&mut setup.hundred.cq, &mut setup.thousands.cq);
+        if typed {
+            run!(times, shapes::counted_typed_among_100(hundred, sum));
+            run!(times, shapes::counted_typed_among_10000(thousands, sum));
+        } else {
+            run!(times, shapes::counted_among_100(hundred, sum));
+            run!(times, shapes::counted_among_10000(thousands, sum));
+        }
+    }
+    Ok(())
 }
 
 fn main() -> Outcome {
@@ -132,6 +174,10 @@ fn main() -> Outcome {
         let setup = &mut setup;
         round!(any, times, setup);
         round!(typed, times, setup);
+    }
+    // By themselves: thousands of queues displace the others from the processor's caches.
+    for _ in 0..rounds {
+        shapes(&mut times, &mut setup)?;
     }
     println!("sum {} {}", setup.sum, setup.kept[0].wr_id);
     if timed {

@@ -2,12 +2,15 @@
 
 use std::error::Error;
 
-use adversary::device::Device;
+use adversary::device::Device as _;
 use adversary::mlx5::Cards;
 use uverbs::typed::Posting;
 use uverbs::{
-    AccessFlags, CompletionQueue, MemoryRegion, QpType, QueuePair, Remote, Sge, WorkCompletion,
+    AccessFlags, CompletionQueue, MemoryRegion, ProtectionDomain, QpType, QueuePair, Remote, Sge,
+    WorkCompletion,
 };
+
+use crate::shapes::{Crowd, Datagrams, Shared};
 
 /// Operations per loop.
 pub const MANY: u32 = 64;
@@ -16,6 +19,10 @@ pub const AT_ONCE: usize = 16;
 pub const INLINE: usize = 32;
 const BUFFER: usize = 8192;
 const PIECE: u32 = 64;
+pub const ACCESS: AccessFlags = AccessFlags::LOCAL_WRITE
+    .union(AccessFlags::REMOTE_WRITE)
+    .union(AccessFlags::REMOTE_READ)
+    .union(AccessFlags::REMOTE_ATOMIC);
 
 pub type Outcome<T = ()> = Result<T, Box<dyn Error>>;
 
@@ -23,9 +30,22 @@ pub type Outcome<T = ()> = Result<T, Box<dyn Error>>;
 pub struct Memory {
     pub mr: MemoryRegion,
     pub start: u64,
+    _buffer: Vec<u64>,
 }
 
 impl Memory {
+    pub fn new(pd: &ProtectionDomain) -> Outcome<Self> {
+        let mut buffer = vec![0_u64; BUFFER / 8];
+        let start = buffer.as_mut_ptr().cast::<u8>();
+        // SAFETY: `buffer` is dropped after the region, and is not accessed until then.
+        let mr = unsafe { pd.register(start, BUFFER, ACCESS) }?;
+        Ok(Self {
+            mr,
+            start: start.expose_provenance() as u64,
+            _buffer: buffer,
+        })
+    }
+
     #[inline]
     pub fn piece(&self) -> Sge {
         self.at(0, PIECE)
@@ -61,6 +81,10 @@ impl Memory {
 
 pub struct Setup {
     pub qp: QueuePair,
+    pub shared: Shared,
+    pub datagrams: Datagrams,
+    pub hundred: Crowd,
+    pub thousands: Crowd,
     pub send_cq: CompletionQueue,
     pub recv_cq: CompletionQueue,
     pub memory: Memory,
@@ -68,8 +92,8 @@ pub struct Setup {
     pub inline: [u8; INLINE],
     pub kept: [WorkCompletion; MANY as usize],
     pub sum: u64,
-    cards: Cards,
-    _buffer: Vec<u64>,
+    /// It carries out what was posted when it is told to run.
+    pub cards: Cards,
 }
 
 impl Setup {
@@ -77,18 +101,7 @@ impl Setup {
         let cards = Cards::new(1);
         let context = cards.open(0, None)?;
         let pd = context.alloc_pd()?;
-        let access = AccessFlags::LOCAL_WRITE
-            | AccessFlags::REMOTE_WRITE
-            | AccessFlags::REMOTE_READ
-            | AccessFlags::REMOTE_ATOMIC;
-        let mut buffer = vec![0_u64; BUFFER / 8];
-        let start = buffer.as_mut_ptr().cast::<u8>();
-        // SAFETY: `buffer` is dropped after the region, and is not accessed until then.
-        let mr = unsafe { pd.register(start, BUFFER, access) }?;
-        let memory = Memory {
-            mr,
-            start: start.expose_provenance() as u64,
-        };
+        let memory = Memory::new(&pd)?;
         let send_cq = context.create_cq(4 * MANY)?;
         let recv_cq = context.create_cq(4 * MANY)?;
         let prepared = pd
@@ -98,7 +111,7 @@ impl Setup {
             .max_send_sge(1)
             .max_recv_sge(1)
             .max_inline_data(INLINE as u32)
-            .access(access)
+            .access(ACCESS)
             .build()?;
         let endpoint = prepared.endpoint();
         let qp = prepared.handshake(endpoint)?;
@@ -112,6 +125,10 @@ impl Setup {
             .collect();
         Ok(Self {
             qp,
+            shared: Shared::new(&context, &pd)?,
+            datagrams: Datagrams::new(&context, &pd)?,
+            hundred: Crowd::new(100)?,
+            thousands: Crowd::new(10_000)?,
             send_cq,
             recv_cq,
             memory,
@@ -120,26 +137,25 @@ impl Setup {
             kept: [WorkCompletion::default(); MANY as usize],
             sum: 0,
             cards,
-            _buffer: buffer,
         })
-    }
-
-    /// Lets the device carry out what was posted.
-    pub fn cards_run(&self) {
-        self.cards.run();
     }
 
     /// Takes the completions that are not counted.
     pub fn drain_sends(&mut self) -> Outcome {
-        for _ in 0..MANY {
-            let done = self.send_cq.poll()?.ok_or("no completion")?;
-            if !done.status.is_success() {
-                return Err(done.status.to_string().into());
-            }
+        drain(&mut self.send_cq)
+    }
+}
+
+/// Takes as many completions as one loop has turns.
+pub fn drain(cq: &mut CompletionQueue) -> Outcome {
+    for _ in 0..MANY {
+        let done = cq.poll()?.ok_or("no completion")?;
+        if !done.status.is_success() {
+            return Err(done.status.to_string().into());
         }
-        match self.send_cq.poll()? {
-            None => Ok(()),
-            Some(_) => Err("a completion too many".into()),
-        }
+    }
+    match cq.poll()? {
+        None => Ok(()),
+        Some(_) => Err("a completion too many".into()),
     }
 }

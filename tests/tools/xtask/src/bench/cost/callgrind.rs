@@ -16,11 +16,16 @@ const COUNTED: &str = "counted_";
 #[derive(Debug, Default, PartialEq)]
 pub(super) struct Counts(BTreeMap<String, f64>);
 
-/// Counts the instructions of the program's loops.
-pub(super) fn run(guest: &Guest, program: &str, rounds: u32) -> anyhow::Result<Counts> {
+/// Counts the instructions of the program's loops, with variables in its environment.
+pub(super) fn run(
+    guest: &Guest,
+    program: &str,
+    environment: &str,
+    rounds: u32,
+) -> anyhow::Result<Counts> {
     let file = format!("/tmp/{program}-{rounds}");
     let line = format!(
-        "valgrind --quiet --tool=callgrind --toggle-collect='*{COUNTED}*' --compress-strings=no --compress-pos=no \
+        "{environment} valgrind --quiet --tool=callgrind --toggle-collect='*{COUNTED}*' --compress-strings=no --compress-pos=no \
          --callgrind-out-file={file} {program} mlx5_0 {rounds} >&2 && cat {file}"
     );
     let output = guest.run(Command::shell(line).timeout(PATIENCE))?.check()?;
@@ -94,6 +99,11 @@ impl Counts {
             Ok((name.clone(), (cost - before) / turns))
         });
         each.collect::<anyhow::Result<_>>().map(Self)
+    }
+
+    /// What a function cost, if it was counted.
+    pub(super) fn get(&self, function: &str) -> Option<f64> {
+        self.0.get(function).copied()
     }
 
     /// The sum over several functions.

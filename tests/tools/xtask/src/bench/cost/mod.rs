@@ -6,6 +6,7 @@
 //! cancel out. It is exact: it is the same in every run.
 
 mod callgrind;
+mod libmlx5;
 mod oracle;
 mod start;
 pub(super) mod user;
@@ -13,6 +14,7 @@ pub(super) mod user;
 use super::Options;
 use crate::programs;
 use callgrind::Counts;
+use oracle::USUAL;
 use serde_json::{Value, json};
 use std::process::ExitCode;
 use testbed::{Connectx, Function, Guest, Kernel, Machine, host};
@@ -23,6 +25,8 @@ const MANY: f64 = 64.0;
 const ROUNDS: [u32; 2] = [2, 6];
 /// Ours may take at most this fraction of libmlx5's instructions.
 const GOAL: f64 = 0.5;
+/// The Debian suite whose libmlx5 is counted here.
+const SUITE: &str = "bookworm";
 /// Valgrind and the programs it runs are in memory.
 const MEMORY_MIB: u32 = 3072;
 
@@ -87,7 +91,7 @@ pub(super) fn run(options: &Options) -> anyhow::Result<ExitCode> {
 
 /// Counts on a device that accepts requests copied with the doorbell, or on one that does not.
 fn count(options: &Options, copied: bool) -> anyhow::Result<(String, Vec<Row>)> {
-    let (ours, theirs) = (programs::cost()?, oracle::build()?);
+    let (ours, theirs) = (programs::cost()?, oracle::build(SUITE)?);
     let connectx = Connectx::new(&[Function::Ib]);
     let connectx = if copied {
         connectx.blueflame()
@@ -100,14 +104,14 @@ fn count(options: &Options, copied: bool) -> anyhow::Result<(String, Vec<Row>)> 
         .with_debian_tools()
         .with_debian_packages(&["valgrind"])
         .with_binary(ours, "cost-ours")
-        .with_binary(theirs.path(), "cost-theirs")
+        .with_binary(theirs.path(USUAL), USUAL.1)
         .boot()?;
     host::say(format_args!(
         "booted {} in {:.1} s",
         guest.release(),
         guest.boot_time().as_secs_f64()
     ));
-    let (theirs, ours) = (loops(&guest, "cost-theirs")?, loops(&guest, "cost-ours")?);
+    let (theirs, ours) = (loops(&guest, USUAL.1, "")?, loops(&guest, "cost-ours", "")?);
     let rows = MEASURES
         .iter()
         .map(|&(name, functions)| {
@@ -137,9 +141,9 @@ fn start(options: &Options) -> anyhow::Result<(String, Vec<start::Row>)> {
     Ok((release, rows))
 }
 
-/// The cost of each loop of a program, per iteration.
-fn loops(guest: &Guest, program: &str) -> anyhow::Result<Counts> {
-    let [few, many] = ROUNDS.map(|rounds| callgrind::run(guest, program, rounds));
+/// The cost of each loop of a program in this environment, per iteration.
+fn loops(guest: &Guest, program: &str, environment: &str) -> anyhow::Result<Counts> {
+    let [few, many] = ROUNDS.map(|rounds| callgrind::run(guest, program, environment, rounds));
     let turns = f64::from(ROUNDS[1] - ROUNDS[0]) * MANY;
     many?.less(&few?, turns)
 }

@@ -1,4 +1,4 @@
-//! The program that uses libibverbs, built by the system's C compiler with Debian's headers and
+//! The programs that use libibverbs, built by the system's C compiler with Debian's headers and
 //! libraries.
 
 use anyhow::{Context as _, bail};
@@ -6,35 +6,40 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use testbed::{Packages, cargo};
 
-/// The Debian suite whose programs are installed in guests.
-const SUITE: &str = "bookworm";
+/// The loops with `ibv_post_send` and `ibv_poll_cq`, and those with `ibv_wr_…` and
+/// `ibv_start_poll`: source, and program.
+pub(super) const USUAL: (&str, &str) = ("cost.c", "cost-theirs");
+pub(super) const EXTENDED: (&str, &str) = ("extended.c", "cost-extended");
 
-/// A program, in a folder that is removed with it.
+/// Programs, in a folder that is removed with them.
 #[derive(Debug)]
-pub(super) struct Program {
+pub(super) struct Programs {
     folder: PathBuf,
 }
 
-impl Program {
-    pub(super) fn path(&self) -> PathBuf {
-        self.folder.join("cost-theirs")
+impl Programs {
+    pub(super) fn path(&self, (_, program): (&str, &str)) -> PathBuf {
+        self.folder.join(program)
     }
 }
 
-impl Drop for Program {
+impl Drop for Programs {
     fn drop(&mut self) {
         let _ = std::fs::remove_dir_all(&self.folder);
     }
 }
 
-pub(super) fn build() -> anyhow::Result<Program> {
-    let root = Packages::new(SUITE, &["libibverbs-dev", "libc6-dev"]).folder()?;
-    let folder = std::env::temp_dir().join(format!("uverbs-cost-{}", std::process::id()));
+/// Builds them with the libraries of a Debian suite.
+pub(super) fn build(suite: &str) -> anyhow::Result<Programs> {
+    let root = Packages::new(suite, &["libibverbs-dev", "libc6-dev"]).folder()?;
+    let folder = std::env::temp_dir().join(format!("uverbs-cost-{suite}-{}", std::process::id()));
     std::fs::create_dir_all(&folder).with_context(|| format!("making {}", folder.display()))?;
-    let program = Program { folder };
-    let source = cargo::workspace().join("tests/cost/oracle/cost.c");
-    compile(&root, &source, &program.path())?;
-    Ok(program)
+    let programs = Programs { folder };
+    let sources = cargo::workspace().join("tests/cost/oracle");
+    for (source, program) in [USUAL, EXTENDED] {
+        compile(&root, &sources.join(source), &programs.folder.join(program))?;
+    }
+    Ok(programs)
 }
 
 fn compile(root: &Path, source: &Path, program: &Path) -> anyhow::Result<()> {

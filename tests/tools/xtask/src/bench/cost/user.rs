@@ -1,135 +1,93 @@
 //! `cargo xtask bench --user`: instructions and time of the data path in a user's crate, which is
 //! outside this workspace: with the default release profile, and with link-time optimisation.
 //!
-//! The crate is `tests/cost/downstream`. Its device is the software ConnectX in the process, so no
-//! virtual machine is needed, and times are those of this machine.
+//! The crate is `tests/cost/downstream`. Its device is the software ConnectX in the process, so that
+//! times are those of this machine. libmlx5 is counted in a virtual machine.
 
 use anyhow::{Context as _, bail};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
-use std::fmt::Write as _;
+use std::fmt::Display;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 use testbed::cargo;
 
 use super::callgrind::{self, Counts};
+use super::libmlx5::Libmlx5;
 use super::{MANY, ROUNDS};
 
 /// How often each loop is timed.
 const TIMED: u32 = 3000;
 
-/// What is measured: its function, libmlx5's instructions (rdma-core 56, doorbells of 8 bytes, the
-/// loops of `tests/cost/oracle`), and the goal of the typed handle in the default profile.
+/// What is measured: its function, and the goal of the typed handle in the default profile.
 struct Row {
     name: &'static str,
     function: &'static str,
-    libmlx5: Option<f64>,
     goal: Option<f64>,
 }
 
-const fn row(
-    name: &'static str,
-    function: &'static str,
-    libmlx5: Option<f64>,
-    goal: Option<f64>,
-) -> Row {
+const fn row(name: &'static str, function: &'static str, goal: Option<f64>) -> Row {
     Row {
         name,
         function,
-        libmlx5,
         goal,
     }
 }
 
 const ROWS: &[Row] = &[
-    row(
-        "write and its doorbell",
-        "counted_write",
-        Some(309.0),
-        Some(70.0),
-    ),
-    row("send", "counted_send", None, None),
-    row("read", "counted_read", None, None),
-    row("fetch and add", "counted_atomic", None, None),
-    row(
-        "inline send, 32 bytes",
-        "counted_inline",
-        Some(320.0),
-        Some(85.0),
-    ),
-    row(
-        "write in a batch of 64",
-        "counted_batch",
-        Some(190.0),
-        Some(45.0),
-    ),
+    row("write and its doorbell", "counted_write", Some(70.0)),
+    row("send", "counted_send", None),
+    row("read", "counted_read", None),
+    row("fetch and add", "counted_atomic", None),
+    row("inline send, 32 bytes", "counted_inline", Some(85.0)),
+    row("write in a batch of 64", "counted_batch", Some(45.0)),
     row(
         "the same, requests are data",
         "counted_list_of_data",
-        Some(174.0),
         Some(70.0),
     ),
-    row(
-        "write that is data",
-        "counted_one_of_data",
-        Some(279.0),
-        None,
-    ),
-    row(
-        "receive and its doorbell",
-        "counted_receive",
-        Some(145.0),
-        Some(45.0),
-    ),
+    row("write that is data", "counted_one_of_data", None),
+    row("receive and its doorbell", "counted_receive", Some(45.0)),
     row(
         "receive in a batch of 64",
         "counted_receive_batch",
-        Some(80.0),
         Some(30.0),
     ),
-    row(
-        "completion of a write",
-        "counted_poll",
-        Some(191.0),
-        Some(65.0),
-    ),
-    row(
-        "completion kept whole",
-        "counted_whole",
-        Some(186.0),
-        Some(90.0),
-    ),
-    row(
-        "completion of a receive",
-        "counted_poll_received",
-        Some(225.0),
-        None,
-    ),
-    row(
-        "16 completions at once",
-        "counted_poll_many",
-        Some(114.0),
-        Some(40.0),
-    ),
-    row(
-        "16 receives at once",
-        "counted_poll_many_received",
-        Some(147.0),
-        None,
-    ),
-    row(
-        "poll of an empty queue",
-        "counted_poll_empty",
-        Some(99.0),
-        Some(12.0),
-    ),
+    row("completion of a write", "counted_poll", Some(65.0)),
+    row("completion kept whole", "counted_whole", Some(90.0)),
+    row("completion of a receive", "counted_poll_received", None),
+    row("16 completions at once", "counted_poll_many", Some(40.0)),
+    row("16 receives at once", "counted_poll_many_received", None),
+    row("poll of an empty queue", "counted_poll_empty", Some(12.0)),
     row(
         "poll_into of an empty queue",
         "counted_poll_into_empty",
-        Some(99.0),
         Some(15.0),
     ),
 ];
+
+/// Loops over queues of other shapes.
+const SHAPES: &[Row] = &[
+    row("receive of a shared queue", "counted_shared_receive", None),
+    row("the same in a batch of 64", "counted_shared_batch", None),
+    row("its completion", "counted_shared_poll", None),
+    row("datagram", "counted_datagram", None),
+    row(
+        "completion, 100 queue pairs in turn",
+        "counted_among_100",
+        None,
+    ),
+    row(
+        "completion, 10,000 queue pairs in turn",
+        "counted_among_10000",
+        None,
+    ),
+    row("the same, typed, 100", "counted_typed_among_100", None),
+    row("the same, typed, 10,000", "counted_typed_among_10000", None),
+];
+
+/// Where they are.
+const OF_SHAPES: &str = "shapes";
 
 /// The handles of any vendor, and those of one.
 const HANDLES: [&str; 2] = ["any", "typed"];
@@ -210,6 +168,7 @@ pub(crate) fn run(as_json: bool) -> anyhow::Result<ExitCode> {
         Build::measure("default", "false")?,
         Build::measure("lto", "fat")?,
     ];
+    let libmlx5 = Libmlx5::measure()?;
     let mut missed = Vec::new();
     for row in ROWS {
         let typed = builds[0].instructions("typed", row)?;
@@ -218,10 +177,17 @@ pub(crate) fn run(as_json: bool) -> anyhow::Result<ExitCode> {
         }
     }
     if as_json {
-        let tables: Vec<_> = builds.iter().map(json).collect::<anyhow::Result<_>>()?;
-        println!("{}", Value::from(tables));
+        let tables = builds
+            .iter()
+            .map(json)
+            .collect::<anyhow::Result<Vec<_>>>()?;
+        println!(
+            "{}",
+            json!({ "builds": tables, "libmlx5": json_of(&libmlx5) })
+        );
     } else {
-        print(&builds)?;
+        print(&builds, &libmlx5)?;
+        print_shapes(&builds)?;
         if !missed.is_empty() {
             println!("\nAbove their goals: {}.", missed.join(", "));
         }
@@ -234,44 +200,85 @@ pub(crate) fn run(as_json: bool) -> anyhow::Result<ExitCode> {
 }
 
 /// The table as a page of the guide has it.
-fn print(builds: &[Build; 2]) -> anyhow::Result<()> {
-    println!(
-        "| instructions | libmlx5 | any | typed | goal | any, LTO | typed, LTO | ns any | ns typed |"
-    );
-    println!("|---|---|---|---|---|---|---|---|---|");
-    let optional = |number: Option<f64>| number.map_or_else(String::new, |it| format!("{it:.0}"));
+fn print(builds: &[Build; 2], libmlx5: &Libmlx5) -> anyhow::Result<()> {
+    let columns = [
+        "any",
+        "typed",
+        "goal",
+        "any, LTO",
+        "typed, LTO",
+        "ns any",
+        "ns typed",
+    ];
+    let heads = Libmlx5::names().into_iter().chain(columns);
+    println!("| instructions |{}", heads.map(cell).collect::<String>());
+    println!("|---{}|", "|---".repeat(Libmlx5::names().len() + 7));
     for row in ROWS {
-        let mut line = format!("| {} | {} |", row.name, optional(row.libmlx5));
+        let mut line = format!("| {} |", row.name);
+        for theirs in libmlx5.instructions(row.function) {
+            line += &optional(theirs);
+        }
         for (build, goal) in builds.iter().zip([Some(row.goal), None]) {
             for handle in HANDLES {
-                write!(line, " {:.1} |", build.instructions(handle, row)?)?;
+                line += &cell(format_args!("{:.1}", build.instructions(handle, row)?));
             }
-            if let Some(goal) = goal {
-                write!(line, " {} |", optional(goal))?;
-            }
+            line += &goal.map(optional).unwrap_or_default();
         }
         for handle in HANDLES {
             let [least, median] = builds[0].nanoseconds(handle, row)?;
-            write!(line, " {least:.1} ({median:.1}) |")?;
+            line += &cell(format_args!("{least:.1} ({median:.1})"));
         }
         println!("{line}");
     }
     Ok(())
 }
 
-fn json(build: &Build) -> anyhow::Result<Value> {
-    let mut rows = Vec::new();
-    for row in ROWS {
-        for handle in HANDLES {
-            rows.push(json!({
-                "name": row.name,
-                "handle": handle,
-                "instructions": build.instructions(handle, row)?,
-                "nanoseconds": build.nanoseconds(handle, row)?,
-                "libmlx5": row.libmlx5,
-                "goal": row.goal,
-            }));
+/// The second table: they have no goals.
+fn print_shapes(builds: &[Build; 2]) -> anyhow::Result<()> {
+    println!("\n| queues of other shapes | instructions | LTO | ns |\n|---|---|---|---|");
+    for row in SHAPES {
+        let mut line = format!("| {} |", row.name);
+        for build in builds {
+            line += &cell(format_args!("{:.1}", build.instructions(OF_SHAPES, row)?));
         }
+        let [least, median] = builds[0].nanoseconds(OF_SHAPES, row)?;
+        println!("{line} {least:.1} ({median:.1}) |");
     }
+    Ok(())
+}
+
+fn cell(content: impl Display) -> String {
+    format!(" {content} |")
+}
+
+fn optional(number: Option<f64>) -> String {
+    number.map_or_else(|| cell(""), |number| cell(format_args!("{number:.0}")))
+}
+
+fn json_of(libmlx5: &Libmlx5) -> Value {
+    let rows = ROWS.iter().map(|row| {
+        let ways = Libmlx5::names().into_iter();
+        let ways = ways.zip(libmlx5.instructions(row.function));
+        let ways: BTreeMap<_, _> = ways.collect();
+        json!({ "name": row.name, "instructions": ways })
+    });
+    rows.collect()
+}
+
+fn json(build: &Build) -> anyhow::Result<Value> {
+    let usual = ROWS
+        .iter()
+        .flat_map(|row| HANDLES.map(|handle| (row, handle)));
+    let shapes = SHAPES.iter().map(|row| (row, OF_SHAPES));
+    let rows = usual.chain(shapes).map(|(row, handle)| {
+        Ok(json!({
+            "name": row.name,
+            "handle": handle,
+            "instructions": build.instructions(handle, row)?,
+            "nanoseconds": build.nanoseconds(handle, row)?,
+            "goal": row.goal,
+        }))
+    });
+    let rows = rows.collect::<anyhow::Result<Vec<_>>>()?;
     Ok(json!({ "profile": build.profile, "rows": rows }))
 }
