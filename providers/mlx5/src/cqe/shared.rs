@@ -125,7 +125,7 @@ mod tests {
         let first = ring.first(position);
         let index = u64::from(beside << 24 | number) << 32;
         ring.units.put(first + 2, [index.to_be(), 0]);
-        let lap = position / u64::from(ring.entries()) & 1;
+        let lap = (position / u64::from(ring.entries())) % 2;
         ring.units.put(first + 3, [0, lap.to_be()]);
     }
 
