@@ -180,6 +180,7 @@ tests_of!(
     rxe_srq,
     sched_file,
     sched_tree,
+    stream_wire,
     sysfs_devices,
     texts,
     wc,

@@ -9,6 +9,7 @@ mod gid_sysfs;
 mod ioctl_reply;
 mod nldev_dump;
 mod rxe_ring;
+mod stream_wire;
 mod wc;
 
 pub use async_event::async_event;
@@ -17,19 +18,21 @@ pub use gid_sysfs::gid_sysfs;
 pub use ioctl_reply::ioctl_reply;
 pub use nldev_dump::nldev_dump;
 pub use rxe_ring::rxe_ring;
+pub use stream_wire::stream_wire;
 pub use wc::wc;
 
 /// A target: its name, which is that of its folder of seeds, and its body.
 pub type Target = (&'static str, fn(&[u8]));
 
 /// Every target.
-pub const ALL: [Target; 7] = [
+pub const ALL: [Target; 8] = [
     ("async_event", async_event),
     ("cm_event", cm_event),
     ("gid_sysfs", gid_sysfs),
     ("ioctl_reply", ioctl_reply),
     ("nldev_dump", nldev_dump),
     ("rxe_ring", rxe_ring),
+    ("stream_wire", stream_wire),
     ("wc", wc),
 ];
 
