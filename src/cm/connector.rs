@@ -143,20 +143,7 @@ impl Connector {
         channel: &EventChannel,
         by: &W,
     ) -> Result<Resolved, CmError> {
-        let handle = Handle::create(
-            &channel.shared,
-            PortSpace::Tcp,
-            Takes::Itself { requests: 0 },
-        )?;
-        let (file, id) = (handle.file(), handle.id());
-        if let Some(tos) = self.tos {
-            cm::set_type_of_service(file, id, tos)?;
-        }
-        if let Some(timeout) = self.ack_timeout {
-            cm::set_ack_timeout(file, id, timeout)?;
-        }
-        self.find(&handle, by).await?;
-        let way = PeerRoute::of(&handle, Some((self.from.unwrap_or(self.to), self.to)))?;
+        let (handle, way) = self.resolved(channel, PortSpace::Tcp, by).await?;
         Ok(Resolved {
             handle,
             way,
@@ -166,20 +153,54 @@ impl Connector {
         })
     }
 
-    /// Resolves address and route.
-    pub(super) async fn find<W: Waits>(&self, handle: &Handle, by: &W) -> Result<(), CmError> {
+    pub(super) fn given_channel(&self) -> Option<&EventChannel> {
+        self.channel.as_ref()
+    }
+
+    pub(super) fn limit(&self) -> Duration {
+        self.limit
+    }
+
+    /// A new id whose address and route are resolved.
+    pub(super) async fn resolved<W: Waits>(
+        &self,
+        channel: &EventChannel,
+        space: PortSpace,
+        by: &W,
+    ) -> Result<(Handle, PeerRoute), CmError> {
+        let takes = Takes::Itself { requests: 0 };
+        let handle = Handle::create(&channel.shared, space, takes)?;
+        let (file, id) = (handle.file(), handle.id());
+        if let Some(tos) = self.tos {
+            cm::set_type_of_service(file, id, tos)?;
+        }
+        if let Some(timeout) = self.ack_timeout {
+            cm::set_ack_timeout(file, id, timeout)?;
+        }
+        self.find_address(&handle, by).await?;
+        let (file, id) = (handle.file(), handle.id());
+        let until = deadline(self.limit);
+        cm::resolve_route(file, id, self.limit.max(Duration::from_millis(1)))?;
+        let wanted = (EventKind::RouteResolved, EventKind::RouteError);
+        let outcome = step(&handle, by, wanted, until, Step::Route).await?;
+        self.check(&outcome, Op::CmResolveRoute, Step::Route)?;
+        let way = PeerRoute::of(&handle, Some((self.from.unwrap_or(self.to), self.to)))?;
+        Ok((handle, way))
+    }
+
+    /// Resolves the address.
+    pub(super) async fn find_address<W: Waits>(
+        &self,
+        handle: &Handle,
+        by: &W,
+    ) -> Result<(), CmError> {
         let (file, id) = (handle.file(), handle.id());
         let (from, to) = (self.from.map(CmAddress::from), CmAddress::from(self.to));
         let until = deadline(self.limit);
         cm::resolve_address(file, id, from, to, self.limit)?;
         let wanted = (EventKind::AddressResolved, EventKind::AddressError);
         let outcome = step(handle, by, wanted, until, Step::Address).await?;
-        self.check(&outcome, Op::CmResolveAddress, Step::Address)?;
-        let until = deadline(self.limit);
-        cm::resolve_route(file, id, self.limit.max(Duration::from_millis(1)))?;
-        let wanted = (EventKind::RouteResolved, EventKind::RouteError);
-        let outcome = step(handle, by, wanted, until, Step::Route).await?;
-        self.check(&outcome, Op::CmResolveRoute, Step::Route)
+        self.check(&outcome, Op::CmResolveAddress, Step::Address)
     }
 
     /// What the event says that ends a step.

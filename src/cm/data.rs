@@ -32,6 +32,10 @@ pub type ConnectData = MessageData<{ PrivateData::CONNECT }>;
 pub type AcceptData = MessageData<{ PrivateData::ACCEPT }>;
 /// Accompanies the rejection of a connection: 148 bytes.
 pub type RejectData = MessageData<{ PrivateData::REJECT }>;
+/// Accompanies the question for a datagram service: 180 bytes, beside the 36 that the kernel adds.
+pub type ResolveData = MessageData<{ PrivateData::RESOLVE }>;
+/// Accompanies the answer of a datagram service, or its refusal: 136 bytes.
+pub type AnswerData = MessageData<{ PrivateData::ANSWER }>;
 
 impl<const MOST: usize> MessageData<MOST> {
     /// No bytes.

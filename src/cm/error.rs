@@ -24,6 +24,8 @@ pub enum Step {
     Accept,
     /// Waiting until the peer disconnects, too.
     Disconnect,
+    /// Joining a multicast group.
+    Join,
 }
 
 /// Why there is no connection, or none any more.
@@ -51,7 +53,8 @@ pub enum CmError {
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct Rejection {
-    /// Why, as far as it said.
+    /// Why, as far as it said. Of a datagram service
+    /// [`Refused`](EventStatus::Refused): 1, nobody listens there; 2, the program refused.
     pub status: EventStatus,
     data: PrivateData,
 }
@@ -77,6 +80,14 @@ impl Rejection {
         }
     }
 
+    /// Of a datagram service.
+    fn of_datagrams(event: &Event) -> Self {
+        Self {
+            status: event.outcome(),
+            data: event.datagram().private_data,
+        }
+    }
+
     /// Why, on InfiniBand and RoCE.
     pub fn reason(&self) -> Option<RejectReason> {
         match self.status {
@@ -85,7 +96,8 @@ impl Rejection {
         }
     }
 
-    /// What the peer gave to [`Request::reject`](super::Request::reject), padded with zeros.
+    /// What the peer gave to [`Request::reject`](super::Request::reject), or
+    /// [`DatagramRequest::reject`](super::DatagramRequest::reject), padded with zeros.
     pub fn private_data(&self) -> &[u8] {
         self.data.as_bytes()
     }
@@ -113,6 +125,18 @@ impl CmError {
     }
 }
 
+impl CmError {
+    /// The same for somebody who asked for a datagram service.
+    pub(super) fn of_datagrams(event: &Event) -> Option<Self> {
+        match (event.kind, event.outcome()) {
+            (EventKind::Unreachable, EventStatus::Refused(_)) => {
+                Some(Self::Rejected(Box::new(Rejection::of_datagrams(event))))
+            }
+            _ => Self::of(event),
+        }
+    }
+}
+
 /// The error of a command whose outcome came as an event.
 pub(super) fn failure(event: &Event, op: uverbs_core::Op) -> Error {
     match event.outcome() {
@@ -130,6 +154,7 @@ impl Step {
             Self::Connect => "waiting for the peer's answer",
             Self::Accept => "waiting for the peer's confirmation",
             Self::Disconnect => "waiting for the peer to disconnect",
+            Self::Join => "joining the group",
         }
     }
 }
@@ -152,12 +177,12 @@ impl fmt::Display for CmError {
                 EventStatus::Failed(errno) => {
                     write!(f, "rejected: {}", errno_text(errno))
                 }
+                EventStatus::Refused(code) => {
+                    write!(f, "the service refused with code {code}")
+                }
                 _ => f.write_str("rejected"),
             },
             Self::TimedOut(step) => write!(f, "timed out {step}"),
-            Self::Unreachable(EventStatus::Refused(code)) => {
-                write!(f, "the service refused with code {code}")
-            }
             Self::Unreachable(_) => f.write_str("the peer does not answer"),
             Self::GaveUp => f.write_str("the peer gave up before it was answered"),
             Self::Disconnected => f.write_str("disconnected"),

@@ -212,21 +212,33 @@ impl Listener {
         by: &W,
         until: Option<Instant>,
     ) -> Result<Option<Request>, CmError> {
-        loop {
-            let Some(event) = by.event(&self.handle, until).await? else {
-                return Ok(None);
-            };
-            match event.kind {
-                EventKind::ConnectRequest => {}
-                EventKind::DeviceRemoval => return Err(CmError::DeviceRemoved),
-                _ => continue,
-            }
-            match Request::of(&self.handle, &event) {
-                Ok(request) => return Ok(Some(request)),
-                // Its peer, or its device, went away. The next one may be well.
-                Err(_) => self.lost.fetch_add(1, Ordering::Relaxed),
-            };
+        next_request(&self.handle, by, until, &self.lost, Request::of).await
+    }
+}
+
+/// Waits for a request of a listener, and makes of it what `of` does. Those that are over by then
+/// are counted.
+pub(super) async fn next_request<W: Waits, R>(
+    listener: &Handle,
+    by: &W,
+    until: Option<Instant>,
+    lost: &AtomicU64,
+    of: impl Fn(&Handle, &Event) -> Result<R> + Send + Sync,
+) -> Result<Option<R>, CmError> {
+    loop {
+        let Some(event) = by.event(listener, until).await? else {
+            return Ok(None);
+        };
+        match event.kind {
+            EventKind::ConnectRequest => {}
+            EventKind::DeviceRemoval => return Err(CmError::DeviceRemoved),
+            _ => continue,
         }
+        match of(listener, &event) {
+            Ok(request) => return Ok(Some(request)),
+            // Its peer, or its device, went away. The next one may be well.
+            Err(_) => lost.fetch_add(1, Ordering::Relaxed),
+        };
     }
 }
 

@@ -40,8 +40,21 @@
 //! behind it: no protection domain, no queue, no device is created or opened unless it is asked
 //! for.
 //!
-//! Datagram services and multicast groups, and programs with an event loop of their own, use an
-//! [`Id`] and its events ([`EventChannel::event`]), one command at a time.
+//! Programs with an event loop of their own use an [`Id`] and its events
+//! ([`EventChannel::event`]), one command at a time.
+//!
+//! # Datagrams
+//!
+//! A datagram service has an address, too; who asks for it hears the number and the key of its
+//! queue pair, and the way there. Nothing is connected, and nothing tells of an end.
+//!
+//! | who asks | the service |
+//! |---|---|
+//! | [`Connector`] | [`DatagramListenerBuilder`] ([`listen_datagrams`]) |
+//! | [`ResolvedService`] ([`resolve_datagrams`](Connector::resolve_datagrams)) | [`DatagramListener`], and a [`DatagramRequest`] |
+//! | [`DatagramPeer`] ([`ask`](ResolvedService::ask)) | [`accept`](DatagramRequest::accept) with a queue pair, or [`reject`](DatagramRequest::reject) |
+//!
+//! [`join`] joins a multicast group: a [`Group`], to which queue pairs are attached.
 //!
 //! # Ends
 //!
@@ -77,7 +90,9 @@ pub(crate) mod channel;
 mod connection;
 mod connector;
 mod data;
+mod datagram;
 mod error;
+mod group;
 mod handle;
 mod handshake;
 mod id;
@@ -85,6 +100,7 @@ mod listener;
 mod pair;
 mod reaper;
 mod route;
+mod service;
 mod table;
 #[cfg(feature = "tokio")]
 pub(crate) mod tokio;
@@ -93,12 +109,19 @@ pub(crate) mod wait;
 pub use channel::{ChannelOptions, EventChannel};
 pub use connection::{Connection, ConnectionEvent, Link};
 pub use connector::{Connector, Resolved, connect};
-pub use data::{AcceptData, ConnectData, MessageData, RejectData, unframed};
+pub use data::{
+    AcceptData, AnswerData, ConnectData, MessageData, RejectData, ResolveData, unframed,
+};
+pub use datagram::{DatagramPeer, ResolvedService};
 pub use error::{CmError, ConnectError, Rejection, Step};
+pub use group::{Group, GroupBuilder, GroupEvent, join};
 pub use handshake::Attached;
 pub use id::{Id, IdEvent, IdKey, Join};
 pub use listener::{Listener, ListenerBuilder, Request, listen};
 pub use route::PeerRoute;
+pub use service::{
+    DATAGRAM_QKEY, DatagramListener, DatagramListenerBuilder, DatagramRequest, listen_datagrams,
+};
 
 #[doc(inline)]
 pub use uverbs_core::cm::{

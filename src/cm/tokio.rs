@@ -23,10 +23,13 @@ use uverbs_core::{Error, ErrorKind, Op, Result};
 use super::EventChannel;
 use super::connection::{Connection, ConnectionEvent, Link};
 use super::connector::{Connector, Resolved};
+use super::datagram::{DatagramPeer, ResolvedService};
 use super::error::{CmError, ConnectError};
+use super::group::{Group, GroupBuilder, GroupEvent};
 use super::handle::Handle;
 use super::handshake::Attached;
 use super::listener::{Listener, Request};
+use super::service::{DatagramListener, DatagramRequest};
 use super::wait::Waits;
 use crate::asynchronous::{check_runtime, registration};
 
@@ -136,6 +139,61 @@ impl AsyncEventChannel {
     /// As there.
     pub async fn accept(&self, attached: Attached<Request>) -> Result<Connection, ConnectError> {
         attached.accept_by(self).await
+    }
+
+    /// Waits for a request for a datagram service, as [`DatagramListener::accept`].
+    ///
+    /// # Errors
+    /// As there.
+    pub async fn datagram_request(
+        &self,
+        listener: &DatagramListener,
+    ) -> Result<DatagramRequest, CmError> {
+        loop {
+            if let Some(request) = listener.accept_by(self, None).await? {
+                return Ok(request);
+            }
+        }
+    }
+
+    /// Finds device and path to a datagram service, on this channel, as
+    /// [`Connector::resolve_datagrams`].
+    ///
+    /// # Errors
+    /// As there.
+    pub async fn resolve_datagrams(
+        &self,
+        connector: Connector,
+    ) -> Result<ResolvedService, CmError> {
+        connector.resolve_datagrams_by(self.get_ref(), self).await
+    }
+
+    /// Asks a datagram service for its queue pair, as [`ResolvedService::ask`].
+    ///
+    /// # Errors
+    /// As there.
+    pub async fn ask(&self, service: ResolvedService) -> Result<DatagramPeer, CmError> {
+        service.ask_by(self).await
+    }
+
+    /// Joins a multicast group, on this channel, as [`GroupBuilder::build`].
+    ///
+    /// # Errors
+    /// As there.
+    pub async fn join(&self, group: GroupBuilder) -> Result<Group, CmError> {
+        group.join_by(self.get_ref(), self).await
+    }
+
+    /// Waits for the next event of a group, as [`Group::event`].
+    ///
+    /// # Errors
+    /// As there.
+    pub async fn group_event(&self, group: &mut Group) -> Result<GroupEvent> {
+        loop {
+            if let Some(event) = group.event_by(self).await? {
+                return Ok(event);
+            }
+        }
     }
 
     /// Waits for the next event of a connection, as [`Link::event`].

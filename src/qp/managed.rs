@@ -19,6 +19,11 @@ impl QueuePair {
         }
     }
 
+    /// The queue key that it was built with.
+    pub(crate) fn built_with_qkey(&self) -> u32 {
+        self.settings.qkey
+    }
+
     /// Goes to INIT with its own access rights: those of the connection manager depend on how far
     /// the handshake has come.
     pub(crate) fn initialize_at(&mut self, port: u8, pkey_index: u16) -> Result<()> {

@@ -14,6 +14,11 @@ impl<T: Transport> QueuePair<T> {
         &mut self.owner.qp
     }
 
+    /// The queue key that it was built with.
+    pub(crate) fn built_with_qkey(&self) -> u32 {
+        self.owner.qp.built_with_qkey()
+    }
+
     /// Its number on the wire, 24 bits.
     #[inline]
     pub fn qp_num(&self) -> u32 {

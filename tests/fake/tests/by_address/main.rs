@@ -6,6 +6,7 @@
     reason = "a test fails by panicking"
 )]
 
+mod datagrams;
 mod deaths;
 mod drops;
 mod handshake;

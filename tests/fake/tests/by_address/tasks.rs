@@ -70,7 +70,7 @@ fn tasks_connect_and_hear_of_the_end() {
 }
 
 /// Both at the same time, in this task.
-async fn join<A: Future, B: Future>(a: A, b: B) -> (A::Output, B::Output) {
+pub(crate) async fn join<A: Future, B: Future>(a: A, b: B) -> (A::Output, B::Output) {
     let (mut a, mut b) = (pin!(a), pin!(b));
     let (mut first, mut second) = (None, None);
     std::future::poll_fn(|cx| {

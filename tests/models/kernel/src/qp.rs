@@ -282,8 +282,14 @@ pub(super) fn detach(
 fn datagram(state: &mut State, file: FileId, handle: u32, group: Group) -> Result<&mut Qp, Errno> {
     let id = state.lookup(file, Kind::Qp, handle)?;
     let qp = state.qps.get_mut(&id).ok_or(Errno::NOENT)?;
-    if group.0[0] != 0xff || qp.transport != Transport::Ud {
+    if !is_multicast(&group.0) || qp.transport != Transport::Ud {
         return Err(Errno::INVAL);
     }
     Ok(qp)
+}
+
+/// Whether a GID is that of a group: of InfiniBand or IPv6, or an IPv4 one mapped into IPv6.
+pub(super) fn is_multicast(gid: &[u8; 16]) -> bool {
+    let ip = std::net::Ipv6Addr::from(*gid);
+    ip.is_multicast() || ip.to_ipv4_mapped().is_some_and(|ip| ip.is_multicast())
 }

@@ -3,7 +3,7 @@
 use uverbs_core::error::Errno;
 use uverbs_uapi::rdma_user_cm::{
     rdma_ucm_accept, rdma_ucm_disconnect, rdma_ucm_event_resp_param, rdma_ucm_notify,
-    rdma_ucm_reject,
+    rdma_ucm_reject, rdma_ucm_ud_param,
 };
 
 use super::event::{kind, param, raise, raise_with};
@@ -97,6 +97,17 @@ fn answer_service(state: &mut State, request: &rdma_ucm_accept) -> Result<(), Er
     Ok(())
 }
 
+/// The private data of a service that refuses.
+fn answered(data: &[u8]) -> rdma_ucm_event_resp_param {
+    let mut raw = rdma_ucm_ud_param {
+        private_data_len: ANSWER,
+        ..rdma_ucm_ud_param::default()
+    };
+    let places = raw.private_data.iter_mut().zip(data);
+    places.for_each(|(to, from)| *to = *from);
+    param(&raw)
+}
+
 /// The active side is ready.
 fn established(state: &mut State, id: u32) -> Result<(), Errno> {
     let peer = peer_of(state, id).ok_or(Errno::INVAL)?;
@@ -151,7 +162,8 @@ fn refuse(state: &mut State, id: u32, reason: u8, data: &[u8]) -> Result<(), Err
     if let Some(peer) = peer {
         set_link(state, peer, Link::Over);
         if datagram {
-            raise(state, peer, kind::UNREACHABLE, SERVICE_REFUSED, &none());
+            let seen = answered(data);
+            raise(state, peer, kind::UNREACHABLE, SERVICE_REFUSED, &seen);
         } else {
             raise(
                 state,

@@ -110,7 +110,7 @@ fn addresses(id: &Id, as_gids: bool) -> rdma_ucm_query_addr_resp {
     if id.has_device {
         reply.node_guid = guid();
         reply.port_num = 1;
-        reply.pkey = 0xffff_u16.to_be();
+        // No partition key: Ethernet addresses have none.
         reply.ibdev_index = DEVICE_INDEX;
     }
     if !as_gids {

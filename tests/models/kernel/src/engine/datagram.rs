@@ -6,7 +6,7 @@ use super::complete::{SOLICITED, Status, WC_WITH_IMM};
 use super::receive::{self, Arrival, RECV};
 use super::request::{Outcome, Request};
 use crate::device::{self, GIDS};
-use crate::qp::{Transport, qps};
+use crate::qp::{Group, Transport, is_multicast, qps};
 use crate::state::State;
 
 /// Bytes of the global routing header in front of a datagram.
@@ -32,9 +32,12 @@ pub(super) fn datagram(state: &mut State, request: &Request) -> Outcome {
     } else {
         ud.remote_qkey
     };
-    let wanted = |id: &u32, groups: &[([u8; 16], u16)]| match dgid[0] {
-        0xff => groups.iter().any(|(gid, _)| *gid == dgid),
-        _ => GIDS.contains(&dgid) && *id == ud.remote_qpn,
+    let wanted = |id: &u32, groups: &[Group]| {
+        if is_multicast(&dgid) {
+            groups.iter().any(|(gid, _)| *gid == dgid)
+        } else {
+            GIDS.contains(&dgid) && *id == ud.remote_qpn
+        }
     };
     let targets: Vec<u32> = state
         .qps
