@@ -55,6 +55,23 @@ fn a_library_exports_the_table_and_nothing_else() {
     assert_eq!(names, table(), "exported (left), table (right)");
 }
 
+/// glibc 2.41 does not load at run time a library that wants an executable stack.
+#[test]
+fn no_library_wants_an_executable_stack() {
+    let folder = libraries().unwrap();
+    for file in FILES {
+        let output = Command::new("readelf")
+            .args(["--program-headers", "--wide"])
+            .arg(folder.join(file))
+            .output()
+            .expect("readelf (package binutils) can be run");
+        let text = String::from_utf8(output.stdout).unwrap();
+        let stack = text.lines().find(|line| line.contains("GNU_STACK"));
+        let stack = stack.unwrap_or_else(|| panic!("{file} says nothing about its stack: {text}"));
+        assert!(stack.contains("RW ") && !stack.contains("RWE"), "{file}: {stack}");
+    }
+}
+
 #[test]
 fn nothing_of_debians_libraries_is_missing() {
     let folder = libraries().unwrap();

@@ -162,6 +162,8 @@ fn link(file: &Path, name: &str, map: &Path, inputs: &[&Path]) -> anyhow::Result
         .arg(file)
         .arg(format!("-Wl,-soname,{name}"))
         .arg(format!("-Wl,--version-script={}", map.display()))
+        // A library without objects does not say so itself, and then `dlopen` refuses it.
+        .arg("-Wl,-z,noexecstack")
         .args(inputs);
     Ok(host::run(&mut command)?)
 }
