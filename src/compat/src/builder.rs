@@ -15,10 +15,11 @@ use uverbs_core::types::{
 use crate::abi::{Slot, ibv_ah, ibv_data_buf, ibv_mw_bind_info, ibv_qp, ibv_qp_ex, ibv_sge};
 use crate::ah::Ah;
 use crate::answer::Answer;
+use crate::dv::To;
 use crate::errno::{Code, set};
 use crate::pointer::{Handle, In, items};
 use crate::qp::Qp;
-use crate::sends::{INLINE, post_all};
+use crate::sends::{INLINE, Put, post_all};
 use crate::window::Mw;
 
 /// The requests that were composed since `start`.
@@ -37,6 +38,7 @@ struct Composed {
     operation: What,
     payload: Data,
     destination: Option<(Handle<Ah>, u32, u32)>,
+    to: To,
 }
 
 /// An operation that refers to nothing elsewhere.
@@ -70,7 +72,7 @@ pub(crate) fn slots(plain: ibv_qp) -> ibv_qp_ex {
         wr_send_inv: send_invalidate as Slot,
         wr_send_tso: refuse as Slot,
         wr_set_ud_addr: set_ud_addr as Slot,
-        wr_set_xrc_srqn: refuse as Slot,
+        wr_set_xrc_srqn: set_xrc_srqn as Slot,
         wr_set_inline_data: set_inline_data as Slot,
         wr_set_inline_data_list: set_inline_data_list as Slot,
         wr_set_sge: set_sge as Slot,
@@ -104,7 +106,7 @@ impl Batch {
     }
 
     /// The data of a request, as the provider takes it.
-    fn give(&self, at: usize, put: &mut dyn FnMut(&SendRequest<'_>) -> Answer<()>) -> Answer<()> {
+    fn give(&self, at: usize, put: &mut Put<'_>) -> Answer<()> {
         let composed = self.requests.get(at).ok_or(Code::INVALID)?;
         let operation = match &composed.operation {
             What::Plain(operation) => *operation,
@@ -128,11 +130,11 @@ impl Batch {
         match &composed.payload {
             Data::Gather(range) => {
                 let gather = self.sges.get(range.clone()).unwrap_or_default();
-                put(&request(Payload::Gather(gather)))
+                put(&request(Payload::Gather(gather)), composed.to)
             }
             Data::Inline(range) => {
                 let bytes = self.bytes.get(range.clone()).unwrap_or_default();
-                put(&request(Payload::Inline(&[bytes])))
+                put(&request(Payload::Inline(&[bytes])), composed.to)
             }
         }
     }
@@ -154,6 +156,7 @@ fn begin(qp: Handle<Qp>, what: What) {
             operation: what,
             payload: Data::Gather(end..end),
             destination: None,
+            to: To::Usual,
         });
     });
 }
@@ -299,6 +302,12 @@ extern "C" fn refuse(qp: Handle<Qp>) {
 extern "C" fn set_ud_addr(qp: Handle<Qp>, ah: *mut ibv_ah, qp_num: u32, qkey: u32) {
     composing(qp, |_, batch| {
         batch.last(|request| request.destination = Some((Handle::of(ah), qp_num, qkey)));
+    });
+}
+
+extern "C" fn set_xrc_srqn(qp: Handle<Qp>, number: u32) {
+    composing(qp, |_, batch| {
+        batch.last(|request| request.to = To::Shared(number));
     });
 }
 

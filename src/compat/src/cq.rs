@@ -132,6 +132,11 @@ impl Cq {
         Ok(Self::to_c(Box::into_raw(Box::write(room, cq))))
     }
 
+    /// The opened device it is on.
+    pub(crate) fn context<'a>(&self) -> Answer<&'a Context> {
+        Handle::of(self.c.context).get()
+    }
+
     /// What the program created it with.
     pub(crate) fn cq_context(&self) -> *mut c_void {
         self.c.cq_context

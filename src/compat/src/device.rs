@@ -20,7 +20,8 @@ use crate::errno::{Code, set};
 use crate::pointer::{Handle, Object, Out};
 use crate::{env, fork};
 
-/// A device of the list. It lives as long as an array or an opened context refers to it.
+/// A device of the list. It lives while it is there, and as long as an array or an opened context
+/// refers to it: programs keep the address of a device whose array they have freed.
 #[repr(C)]
 pub(crate) struct Device {
     c: ibv_device,
@@ -65,7 +66,8 @@ impl Device {
         Self {
             c,
             info,
-            references: AtomicUsize::new(0),
+            // The list's own.
+            references: AtomicUsize::new(1),
         }
     }
 
@@ -82,9 +84,7 @@ impl Device {
 
     /// Drops a reference; the last one frees the device.
     pub(crate) fn release(&self) {
-        let mut list = LIST.lock().unwrap_or_else(PoisonError::into_inner);
         if self.references.fetch_sub(1, Ordering::AcqRel) == 1 {
-            list.retain(|entry| !std::ptr::eq(entry.0, self));
             self.free();
         }
     }
@@ -99,6 +99,21 @@ pub(crate) fn text<const N: usize>(text: &str) -> [c_char; N] {
     array
 }
 
+/// Takes devices that are gone off the list.
+fn forget_others(list: &mut Vec<Entry>, found: &[DeviceInfo]) {
+    list.retain(|entry| {
+        let device = Handle::<Device>::of(Device::to_c(entry.0));
+        let Some(device) = device.optional() else {
+            return false;
+        };
+        let is_there = found.iter().any(|info| device.is(info));
+        if !is_there {
+            device.release();
+        }
+        is_there
+    });
+}
+
 /// The devices that there are now, each with one reference more.
 fn current() -> Answer<Vec<*mut ibv_device>> {
     let options = options();
@@ -107,6 +122,7 @@ fn current() -> Answer<Vec<*mut ibv_device>> {
         return Err(Code::NO_SYSTEM);
     }
     let mut list = LIST.lock().unwrap_or_else(PoisonError::into_inner);
+    forget_others(&mut list, &found);
     let mut devices = Vec::new();
     for info in found {
         if uverbs_any::supported(&info).is_err() || info.uverbs.is_none() {

@@ -12,13 +12,14 @@ use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 
 use uverbs_any::AnyPd;
+use uverbs_core::Op;
 use uverbs_core::contract::{self, DmabufInit, Mr as Region, MrChange, MrInit};
 use uverbs_core::types::{AccessFlags, LocalKey, MrAdvice, MrAdviceFlags, ReregFlags, Sge};
-use uverbs_core::{Error, Op};
 
 use crate::abi::{ibv_mr, ibv_pd, ibv_sge};
 use crate::answer::{Answer, number, pointer};
 use crate::context::Context;
+use crate::dv::Dm;
 use crate::errno::{Code, set};
 use crate::fork;
 use crate::lock::Locked;
@@ -30,7 +31,10 @@ use crate::users::Users;
 #[repr(C)]
 pub(crate) struct Mr {
     c: ibv_mr,
-    region: Locked<Region>,
+    /// `None` for the null region, of which the kernel knows nothing.
+    region: Locked<Option<Region>>,
+    /// The memory of the device that it is in.
+    of: Option<Handle<Dm>>,
     /// Windows that are bound to it, as far as this library knows.
     users: Users,
 }
@@ -40,6 +44,24 @@ impl Object for Mr {
 }
 
 impl Mr {
+    fn described(
+        domain: &Pd,
+        pd: Handle<Pd>,
+        address: *mut c_void,
+        length: usize,
+        region: &Region,
+    ) -> ibv_mr {
+        ibv_mr {
+            context: domain.context_pointer(),
+            pd: Cell::new(pd.raw()),
+            addr: Cell::new(address),
+            length: Cell::new(length),
+            handle: region.object.handle(),
+            lkey: Cell::new(region.lkey.raw()),
+            rkey: Cell::new(region.rkey.raw()),
+        }
+    }
+
     fn give(
         pd: Handle<Pd>,
         address: *mut c_void,
@@ -49,16 +71,40 @@ impl Mr {
         let domain = pd.get()?;
         domain.users.add();
         let mr = Self {
-            c: ibv_mr {
-                context: domain.context_pointer(),
-                pd: Cell::new(pd.raw()),
-                addr: Cell::new(address),
-                length: Cell::new(length),
-                handle: region.object.handle(),
-                lkey: Cell::new(region.lkey.raw()),
-                rkey: Cell::new(region.rkey.raw()),
-            },
-            region: Locked::new(region, true),
+            c: Self::described(domain, pd, address, length, &region),
+            region: Locked::new(Some(region), true),
+            of: None,
+            users: Users::new(),
+        };
+        Ok(Self::to_c(Box::into_raw(Box::new(mr))))
+    }
+
+    /// A region of memory of the device.
+    pub(crate) fn of_device(
+        pd: Handle<Pd>,
+        memory: Handle<Dm>,
+        length: usize,
+        region: Region,
+    ) -> Answer<*mut ibv_mr> {
+        let domain = pd.get()?;
+        domain.users.add();
+        memory.get()?.users.add();
+        let mr = Self {
+            c: Self::described(domain, pd, std::ptr::null_mut(), length, &region),
+            region: Locked::new(Some(region), true),
+            of: Some(memory),
+            users: Users::new(),
+        };
+        Ok(Self::to_c(Box::into_raw(Box::new(mr))))
+    }
+
+    /// The null region.
+    pub(crate) fn null(pd: Handle<Pd>, c: ibv_mr) -> Answer<*mut ibv_mr> {
+        pd.get()?.users.add();
+        let mr = Self {
+            c,
+            region: Locked::new(None, true),
+            of: None,
             users: Users::new(),
         };
         Ok(Self::to_c(Box::into_raw(Box::new(mr))))
@@ -230,10 +276,11 @@ extern "C" fn ibv_rereg_mr(
         };
         how = Failure::Command;
         region.region.with(|inner| {
+            let inner = inner.as_mut().ok_or(Code::INVALID)?;
             inner.reregister(&change, keep)?;
             region.c.lkey.set(inner.lkey.raw());
             region.c.rkey.set(inner.rkey.raw());
-            Ok::<_, Error>(())
+            Ok::<_, Code>(())
         })?;
         if moves {
             region.c.addr.set(address);
@@ -254,7 +301,13 @@ extern "C" fn ibv_dereg_mr(mr: Handle<Mr>) -> c_int {
     number(|| {
         let region = mr.get()?;
         region.users.none()?;
-        region.region.with(|inner| inner.object.try_destroy())?;
+        region.region.with(|inner| match inner {
+            Some(inner) => inner.object.try_destroy().map(drop),
+            None => Ok(()),
+        })?;
+        if let Some(memory) = region.of.and_then(Handle::optional) {
+            memory.users.remove();
+        }
         Handle::<Pd>::of(region.pd()).get()?.users.remove();
         region.free();
         Ok(())

@@ -116,6 +116,11 @@ impl<T> Clone for Out<T> {
 impl<T> Copy for Out<T> {}
 
 impl<T> Out<T> {
+    /// The place at an address that C gave in a struct.
+    pub(crate) fn of(raw: *mut T) -> Self {
+        Self(raw)
+    }
+
     /// Writes the whole struct.
     ///
     /// # Errors
@@ -178,6 +183,18 @@ pub(crate) fn items<'a, T>(first: *const T, count: usize) -> Answer<&'a [T]> {
     }
     // SAFETY: not NULL, so it is an array of so many, for the length of the call.
     Ok(unsafe { std::slice::from_raw_parts(first, count) })
+}
+
+/// The items of an array that C passes to be written.
+pub(crate) fn items_mut<'a, T>(first: *mut T, count: usize) -> Answer<&'a mut [T]> {
+    if count == 0 {
+        return Ok(&mut []);
+    }
+    if first.is_null() {
+        return Err(Code::INVALID);
+    }
+    // SAFETY: not NULL, so it is an array of so many, which is this call's until it ends.
+    Ok(unsafe { std::slice::from_raw_parts_mut(first, count) })
 }
 
 /// The text that C passes.

@@ -7,20 +7,22 @@
 
 use std::cell::Cell;
 use std::ffi::{c_int, c_void};
+use std::mem::MaybeUninit;
 use std::ptr::null_mut;
 
 use uverbs_any::AnyQp;
 use uverbs_core::contract::{self, Qp as _, QpInit};
-use uverbs_core::types::{Ece, Gid, QpCaps, QpCreateFlags, QpType, SigMode};
+use uverbs_core::types::{DeviceCaps, Ece, Gid, QpCaps, QpCreateFlags, QpType, SigMode};
 
 use crate::abi::{
-    ibv_cq, ibv_ece, ibv_gid, ibv_qp, ibv_qp_cap, ibv_qp_ex, ibv_qp_init_attr, ibv_qp_init_attr_ex,
-    ibv_srq,
+    ibv_context, ibv_cq, ibv_ece, ibv_gid, ibv_pd, ibv_qp, ibv_qp_cap, ibv_qp_ex, ibv_qp_init_attr,
+    ibv_qp_init_attr_ex, ibv_qp_open_attr, ibv_srq,
 };
 use crate::answer::{Answer, number, pointer};
 use crate::builder::{self, Batch};
 use crate::context::Context;
 use crate::cq::Cq;
+use crate::dv::Xrcd;
 use crate::env;
 use crate::errno::{Code, set};
 use crate::events::Cookie;
@@ -28,6 +30,7 @@ use crate::lock::Locked;
 use crate::pd::Pd;
 use crate::pointer::{Handle, In, Object, Out};
 use crate::srq::Srq;
+use crate::users::Users;
 use crate::wait::{Condition, Mutex, acknowledge, until_acknowledged};
 
 /// A queue pair, always with room for what an extended one has.
@@ -43,6 +46,8 @@ pub(crate) struct Qp {
     /// Whether it was created with the functions of `ibv_qp_ex`.
     is_extended: bool,
     all_signaled: bool,
+    /// The XRC domain of the receiving end of a connection.
+    domain: Option<Handle<Xrcd>>,
     cookie: Cookie,
 }
 
@@ -63,24 +68,54 @@ struct Wanted {
     operations: Option<u64>,
 }
 
+/// A queue pair of the provider, and the place where C will know it.
+struct Made {
+    queue: AnyQp,
+    room: Box<MaybeUninit<Qp>>,
+    cookie: Cookie,
+}
+
+/// What a queue pair belongs to.
+struct Owner {
+    context: *mut ibv_context,
+    pd: *mut ibv_pd,
+    domain: Option<Handle<Xrcd>>,
+    is_of_one_thread: bool,
+}
+
+impl Made {
+    /// Has `create` make it, with the number that its events will carry.
+    fn by(create: impl FnOnce(u64) -> Answer<AnyQp>) -> Answer<Self> {
+        let mut room = Box::new_uninit();
+        let cookie = Cookie::of(Qp::to_c(room.as_mut_ptr()));
+        let queue = create(cookie.number())?;
+        Ok(Self {
+            queue,
+            room,
+            cookie,
+        })
+    }
+}
+
 impl Qp {
     fn create(pd: Handle<Pd>, wanted: &Wanted) -> Answer<(*mut ibv_qp, QpCaps)> {
         let domain = pd.get()?;
-        let (send, recv) = (
-            Handle::<Cq>::of(wanted.send_cq),
-            Handle::<Cq>::of(wanted.recv_cq),
-        );
+        let kind = QpType::from_raw(wanted.kind);
+        let send = Handle::<Cq>::of(wanted.send_cq);
+        let recv = match kind {
+            // It receives nothing.
+            QpType::XrcInitiator => send,
+            _ => Handle::<Cq>::of(wanted.recv_cq),
+        };
         let (send_cq, recv_cq) = (send.get()?, recv.get()?);
         let srq = Handle::<Srq>::of(wanted.srq).optional();
-        let mut room = Box::<Self>::new_uninit();
-        let cookie = Cookie::of(Self::to_c(room.as_mut_ptr()));
         let provider = &domain.context()?.provider;
         let inner = domain.domain()?;
-        let make = |srq: Option<contract::Link<'_>>| {
+        let create = |user_handle, srq: Option<contract::Link<'_>>| {
             send_cq.queue.with_both(&recv_cq.queue, |send, recv| {
                 let (send, recv) = (send.as_ref(), recv.as_ref());
                 let init = QpInit {
-                    kind: QpType::from_raw(wanted.kind),
+                    kind,
                     send_cq: contract::Cq::link(send.ok_or(Code::INVALID)?),
                     recv_cq: contract::Cq::link(recv.ok_or(Code::INVALID)?),
                     srq,
@@ -91,30 +126,63 @@ impl Qp {
                         SigMode::Requested
                     },
                     flags: QpCreateFlags::from_bits_retain(wanted.flags),
-                    user_handle: cookie.number(),
+                    user_handle,
                     extra: None,
                 };
                 Ok::<_, Code>(provider.create_qp(&inner, &init)?)
             })
         };
-        let queue = match srq {
+        let made = Made::by(|number| match srq {
             Some(srq) => srq
                 .queue
-                .with(|queue| make(Some(contract::Srq::link(queue))))?,
-            None => make(None)?,
+                .with(|queue| create(number, Some(contract::Srq::link(queue)))),
+            None => create(number, None),
+        })?;
+        let owner = Owner {
+            context: domain.context_pointer(),
+            pd: pd.raw(),
+            domain: None,
+            is_of_one_thread: domain.is_of_one_thread(),
         };
-        domain.users.add();
-        send_cq.users.add();
-        recv_cq.users.add();
-        if let Some(srq) = srq {
-            srq.users.add();
-        }
-        let base = queue.base();
+        Ok(Self::give(made, &owner, wanted))
+    }
+
+    /// The receiving end of a connection of an XRC domain.
+    fn target(
+        domain: Handle<Xrcd>,
+        qp_context: *mut c_void,
+        create: impl FnOnce(&Xrcd, u64) -> Answer<AnyQp>,
+    ) -> Answer<*mut ibv_qp> {
+        let own = domain.get()?;
+        let made = Made::by(|number| create(own, number))?;
+        let owner = Owner {
+            context: own.context_pointer(),
+            pd: null_mut(),
+            domain: Some(domain),
+            is_of_one_thread: false,
+        };
+        let wanted = Wanted {
+            qp_context,
+            send_cq: null_mut(),
+            recv_cq: null_mut(),
+            srq: null_mut(),
+            cap: ibv_qp_cap::default(),
+            kind: QpType::XrcTarget.raw(),
+            all_signaled: true,
+            flags: 0,
+            operations: None,
+        };
+        Ok(Self::give(made, &owner, &wanted).0)
+    }
+
+    /// Makes it known to C.
+    fn give(made: Made, owner: &Owner, wanted: &Wanted) -> (*mut ibv_qp, QpCaps) {
+        let base = made.queue.base();
         let granted = base.caps;
         let plain = ibv_qp {
-            context: domain.context_pointer(),
+            context: owner.context,
             qp_context: wanted.qp_context,
-            pd: pd.raw(),
+            pd: owner.pd,
             send_cq: wanted.send_cq,
             recv_cq: wanted.recv_cq,
             srq: wanted.srq,
@@ -126,16 +194,38 @@ impl Qp {
             cond: Condition::new(),
             events_completed: Cell::new(0),
         };
-        let needed = !(domain.is_of_one_thread() || env::is_single_threaded());
+        let needed = !(owner.is_of_one_thread || env::is_single_threaded());
         let qp = Self {
             c: builder::slots(plain),
-            queue: Locked::new(queue, needed),
+            queue: Locked::new(made.queue, needed),
             batch: Locked::new(Batch::default(), needed),
             is_extended: wanted.operations.is_some(),
             all_signaled: wanted.all_signaled,
-            cookie,
+            domain: owner.domain,
+            cookie: made.cookie,
         };
-        Ok((Self::to_c(Box::into_raw(Box::write(room, qp))), granted))
+        qp.each_used(Users::add);
+        (
+            Self::to_c(Box::into_raw(Box::write(made.room, qp))),
+            granted,
+        )
+    }
+
+    /// Calls `body` with the counts of the objects that it uses.
+    fn each_used(&self, body: impl Fn(&Users)) {
+        let c = &self.c.qp_base;
+        let cqs = [c.send_cq, c.recv_cq].map(|cq| Handle::<Cq>::of(cq).optional());
+        let cqs = cqs.into_iter().flatten().map(|cq| &cq.users);
+        let pd = Handle::<Pd>::of(c.pd).optional().map(|pd| &pd.users);
+        let srq = Handle::<Srq>::of(c.srq).optional().map(|srq| &srq.users);
+        let domain = self.domain.and_then(Handle::optional);
+        let domain = domain.map(|domain| &domain.users);
+        cqs.chain(pd).chain(srq).chain(domain).for_each(body);
+    }
+
+    /// The opened device it is on.
+    pub(crate) fn context<'a>(&self) -> Answer<&'a Context> {
+        Handle::of(self.c.qp_base.context).get()
     }
 
     pub(crate) fn acknowledge(&self) {
@@ -179,13 +269,7 @@ impl Qp {
             &[(&c.events_completed, counts.asynchronous)],
         );
         debug_assert!(self.cookie.number() != 0);
-        Handle::<Pd>::of(c.pd).get()?.users.remove();
-        for queue in [c.send_cq, c.recv_cq] {
-            Handle::<Cq>::of(queue).get()?.users.remove();
-        }
-        if let Some(srq) = Handle::<Srq>::of(c.srq).optional() {
-            srq.users.remove();
-        }
+        self.each_used(Users::remove);
         self.free();
         Ok(())
     }
@@ -235,32 +319,55 @@ extern "C" fn ibv_create_qp(pd: Handle<Pd>, attr: Out<ibv_qp_init_attr>) -> *mut
 
 /// Bits of `comp_mask`.
 const HAS_PD: u32 = 1;
+const HAS_DOMAIN: u32 = 2;
 const HAS_FLAGS: u32 = 1 << 2;
 const HAS_OPERATIONS: u32 = 1 << 6;
 const KNOWN: u32 = (1 << 7) - 1;
 /// Operations that are composed: all but segmentation offload.
 const COMPOSED: u64 = ((1 << 13) - 1) & !(1 << 10);
+const FLUSH: u64 = 1 << 11;
+const ATOMIC_WRITE: u64 = 1 << 12;
 
-/// The slot. XRC, segmentation offload and receive-side scaling are refused.
+/// The operations among these that a device has.
+fn composed(context: &Context) -> u64 {
+    let caps = context.provider.base().device.caps;
+    let mut lacking = 0;
+    if !caps.intersects(DeviceCaps::FLUSH_GLOBAL | DeviceCaps::FLUSH_PERSISTENT) {
+        lacking |= FLUSH;
+    }
+    if !caps.contains(DeviceCaps::ATOMIC_WRITE) {
+        lacking |= ATOMIC_WRITE;
+    }
+    COMPOSED & !lacking
+}
+
+/// The slot. Segmentation offload and receive-side scaling are refused.
 pub(crate) extern "C" fn create_qp_ex(
     context: Handle<Context>,
     attr: Out<ibv_qp_init_attr_ex>,
 ) -> *mut ibv_qp {
     pointer(|| {
-        context.get()?;
+        let composed = composed(context.get()?);
         let attr = attr.get()?;
         let mask = attr.comp_mask;
         if mask & !KNOWN != 0 {
             return Err(Code::INVALID);
         }
-        if mask & !(HAS_PD | HAS_FLAGS | HAS_OPERATIONS) != 0 {
+        if mask & !(HAS_PD | HAS_DOMAIN | HAS_FLAGS | HAS_OPERATIONS) != 0 {
             return Err(Code::UNSUPPORTED);
         }
-        if mask & HAS_PD == 0 {
+        if QpType::from_raw(attr.qp_type) == QpType::XrcTarget {
+            if mask & HAS_DOMAIN == 0 {
+                return Err(Code::INVALID);
+            }
+            let domain = Handle::of(attr.xrcd);
+            return Qp::target(domain, attr.qp_context, Xrcd::create_target);
+        }
+        if mask & (HAS_PD | HAS_DOMAIN) != HAS_PD {
             return Err(Code::INVALID);
         }
         let operations = (mask & HAS_OPERATIONS != 0).then_some(attr.send_ops_flags);
-        if operations.is_some_and(|operations| operations & !COMPOSED != 0) {
+        if operations.is_some_and(|operations| operations & !composed != 0) {
             return Err(Code::UNSUPPORTED);
         }
         let wanted = Wanted {
@@ -281,6 +388,31 @@ pub(crate) extern "C" fn create_qp_ex(
         let (qp, granted) = Qp::create(Handle::of(attr.pd), &wanted)?;
         attr.cap = caps_to_c(&granted);
         Ok(qp)
+    })
+}
+
+/// Bits of `comp_mask`.
+const OPENS_BY: u32 = 0b1011;
+const OPENS_WITH: u32 = 0b1111;
+
+/// The slot: the receiving end of an XRC connection, by its number and domain.
+pub(crate) extern "C" fn open_qp(
+    context: Handle<Context>,
+    attr: In<ibv_qp_open_attr>,
+) -> *mut ibv_qp {
+    pointer(|| {
+        context.get()?;
+        let attr = attr.get()?;
+        if attr.comp_mask & OPENS_BY != OPENS_BY || attr.comp_mask & !OPENS_WITH != 0 {
+            return Err(Code::INVALID);
+        }
+        if QpType::from_raw(attr.qp_type) != QpType::XrcTarget {
+            return Err(Code::UNSUPPORTED);
+        }
+        let domain = Handle::of(attr.xrcd);
+        Qp::target(domain, attr.qp_context, |domain, user_handle| {
+            domain.open_target(attr.qp_num, user_handle)
+        })
     })
 }
 

@@ -18,6 +18,7 @@ use crate::abi::{
 use crate::answer::{Answer, minus_one, negative, number};
 use crate::context::Context;
 use crate::device::text;
+use crate::dv;
 use crate::errno::Code;
 use crate::pointer::{Handle, Out};
 
@@ -88,7 +89,12 @@ fn whole(context: &Context) -> ibv_device_attr_ex {
         hca_core_clock: device.hca_core_clock_khz,
         device_cap_flags_ex: device.caps.bits(),
         tso_caps: ibv_tso_caps::default(),
-        rss_caps: ibv_rss_caps::default(),
+        rss_caps: ibv_rss_caps {
+            supported_qpts: device.rss.supported_qp_types,
+            max_rwq_indirection_tables: device.rss.max_indirection_tables,
+            max_rwq_indirection_table_size: device.rss.max_indirection_table_size,
+            ..ibv_rss_caps::default()
+        },
         max_wq_type_rq: device.max_wq_type_rq,
         packet_pacing_caps: ibv_packet_pacing_caps::default(),
         raw_packet_caps: device.raw_packet.bits(),
@@ -130,7 +136,10 @@ pub(crate) extern "C" fn query_device_ex(
         if asked.iter().any(|mask| *mask != 0) || size < size_of::<ibv_device_attr>() {
             return Err(Code::INVALID);
         }
-        attr.put_bytes(&whole(context.get()?), size)
+        let context = context.get()?;
+        let mut all = whole(context);
+        dv::add_to(context, &mut all);
+        attr.put_bytes(&all, size)
     })
 }
 

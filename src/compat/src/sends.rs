@@ -1,10 +1,7 @@
 //! `ibv_post_send`.
 //!
-//! # Safety
-//!
 //! The memory that requests name is the program's to keep registered until they have completed, as
 //! the C interface says; that of inline data is read during the call.
-#![allow(unsafe_code, reason = "posts requests that name memory")]
 
 use std::ffi::c_int;
 
@@ -17,6 +14,7 @@ use uverbs_core::types::{
 use crate::abi::ibv_send_wr;
 use crate::ah::Ah;
 use crate::answer::Answer;
+use crate::dv::{self, To};
 use crate::errno::{Code, set};
 use crate::pointer::{Handle, In, Out};
 use crate::post::entries;
@@ -151,13 +149,16 @@ pub(crate) extern "C" fn post_send(
     own.queue.with(|queue| {
         queue.abort_send();
         let is_datagram = queue.base().kind == QpType::Ud;
+        let is_extended = queue.base().kind == QpType::XrcInitiator;
         let mut at = first;
         let mut refused = None;
         while let Ok(wr) = In::<ibv_send_wr>::of(at).get() {
-            let done = with_request(wr, is_datagram, |request| {
-                // SAFETY: the program's promise.
-                unsafe { queue.put_send(request) }
-            });
+            let to = if is_extended {
+                To::Shared(wr.qp_type)
+            } else {
+                To::Usual
+            };
+            let done = with_request(wr, is_datagram, |request| dv::put(queue, request, to));
             if let Err(code) = done {
                 refused = Some(code);
                 break;
@@ -177,23 +178,23 @@ pub(crate) extern "C" fn post_send(
 
 /// Posts one request.
 pub(crate) fn post_one(own: &Qp, request: &SendRequest<'_>) -> Answer<()> {
-    post_all(own, 1, |_, put| put(request))
+    post_all(own, 1, |_, put| put(request, To::Usual))
 }
+
+/// Puts a request into the ring.
+pub(crate) type Put<'a> = dyn FnMut(&SendRequest<'_>, To) -> Answer<()> + 'a;
 
 /// Posts `count` requests, or none. `each` gives the one at a position to the function that it is
 /// given.
 pub(crate) fn post_all(
     own: &Qp,
     count: usize,
-    each: impl Fn(usize, &mut dyn FnMut(&SendRequest<'_>) -> Answer<()>) -> Answer<()>,
+    each: impl Fn(usize, &mut Put<'_>) -> Answer<()>,
 ) -> Answer<()> {
     own.queue.with(|queue| {
         queue.abort_send();
         for at in 0..count {
-            let done = each(at, &mut |request| {
-                // SAFETY: the program's promise.
-                unsafe { queue.put_send(request) }.map_err(Code::from)
-            });
+            let done = each(at, &mut |request, to| Ok(dv::put(queue, request, to)?));
             if let Err(code) = done {
                 queue.abort_send();
                 return Err(code);

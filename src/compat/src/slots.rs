@@ -1,11 +1,11 @@
 //! The pointers that inline functions of the headers call, in an opened device.
 
-use std::ffi::{c_int, c_void};
+use std::ffi::c_int;
 use std::ptr::null;
 
 use crate::abi::{Slot, ibv_context, verbs_context};
 use crate::errno::{Code, set};
-use crate::{cq, extended, memory, pd, post, qp, query, sends, srq, window};
+use crate::{cq, dv, extended, memory, pd, post, qp, query, sends, srq, window};
 
 /// What is in slots that no header of today calls.
 extern "C" fn unused() -> c_int {
@@ -35,10 +35,6 @@ pub(crate) fn operations() -> [Slot; 32] {
     all
 }
 
-extern "C" fn close_xrcd(_domain: *mut c_void) -> c_int {
-    unused()
-}
-
 /// The extended context. NULL slots make headers answer EOPNOTSUPP.
 pub(crate) fn extended(context: ibv_context) -> verbs_context {
     verbs_context {
@@ -50,18 +46,18 @@ pub(crate) fn extended(context: ibv_context) -> verbs_context {
         alloc_dmah: null(),
         query_port: query::query_port as Slot,
         advise_mr: memory::advise_mr as Slot,
-        alloc_null_mr: null(),
+        alloc_null_mr: dv::alloc_null_mr as Slot,
         read_counters: null(),
         attach_counters_point_flow: null(),
         create_counters: null(),
         destroy_counters: null(),
-        reg_dm_mr: null(),
-        alloc_dm: null(),
-        free_dm: null(),
+        reg_dm_mr: dv::reg_dm_mr as Slot,
+        alloc_dm: dv::alloc_dm as Slot,
+        free_dm: dv::free_dm as Slot,
         modify_flow_action_esp: null(),
         destroy_flow_action: null(),
         create_flow_action_esp: null(),
-        modify_qp_rate_limit: null(),
+        modify_qp_rate_limit: dv::modify_qp_rate_limit as Slot,
         alloc_parent_domain: pd::alloc_parent_domain as Slot,
         dealloc_td: pd::dealloc_td as Slot,
         alloc_td: pd::alloc_td as Slot,
@@ -72,7 +68,7 @@ pub(crate) fn extended(context: ibv_context) -> verbs_context {
         destroy_wq: null(),
         modify_wq: null(),
         create_wq: null(),
-        query_rt_values: null(),
+        query_rt_values: dv::query_rt_values as Slot,
         create_cq_ex: extended::create_cq_ex as Slot,
         r#priv: null(),
         query_device_ex: query::query_device_ex as Slot,
@@ -80,12 +76,12 @@ pub(crate) fn extended(context: ibv_context) -> verbs_context {
         ABI_placeholder2: null(),
         ibv_create_flow: null(),
         ABI_placeholder1: null(),
-        open_qp: null(),
+        open_qp: qp::open_qp as Slot,
         create_qp_ex: qp::create_qp_ex as Slot,
         get_srq_num: srq::get_srq_num as Slot,
         create_srq_ex: srq::create_srq_ex as Slot,
-        open_xrcd: null(),
-        close_xrcd: close_xrcd as Slot,
+        open_xrcd: dv::open_xrcd as Slot,
+        close_xrcd: dv::close_xrcd as Slot,
         _ABI_placeholder3: 0,
         sz: size_of::<verbs_context>(),
         context,

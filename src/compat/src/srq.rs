@@ -10,12 +10,14 @@ use std::ffi::{c_int, c_void};
 
 use uverbs_any::AnySrq;
 use uverbs_core::Object as KernelObject;
-use uverbs_core::contract::{Srq as _, SrqInit};
+use uverbs_core::contract::{self, Srq as _, SrqInit};
 use uverbs_core::types::{SrqAttr, SrqModify, SrqType};
 
 use crate::abi::{ibv_pd, ibv_srq, ibv_srq_attr, ibv_srq_init_attr, ibv_srq_init_attr_ex};
 use crate::answer::{Answer, number, pointer};
 use crate::context::Context;
+use crate::cq::Cq;
+use crate::dv::Xrcd;
 use crate::env;
 use crate::errno::Code;
 use crate::events::Cookie;
@@ -32,6 +34,7 @@ pub(crate) struct Srq {
     pub(crate) queue: Locked<AnySrq>,
     /// Queue pairs that receive from it.
     pub(crate) users: Users,
+    extended: Option<Extended>,
     cookie: Cookie,
 }
 
@@ -39,27 +42,52 @@ impl Object for Srq {
     type C = ibv_srq;
 }
 
+/// What a queue of an XRC domain uses: the domain, and the queue of its completions.
+#[derive(Clone, Copy)]
+struct Extended {
+    domain: Handle<Xrcd>,
+    cq: Handle<Cq>,
+}
+
 impl Srq {
     fn create(
         pd: Handle<Pd>,
         srq_context: *mut c_void,
         attr: &mut ibv_srq_attr,
+        extended: Option<Extended>,
     ) -> Answer<*mut ibv_srq> {
         let domain = pd.get()?;
         let mut room = Box::<Self>::new_uninit();
         let cookie = Cookie::of(Self::to_c(room.as_mut_ptr()));
         let init = SrqInit {
-            kind: SrqType::Basic,
+            kind: match extended {
+                None => SrqType::Basic,
+                Some(_) => SrqType::Xrc,
+            },
             attr: SrqAttr {
-                max_wr: attr.max_wr,
+                // Programs ask for a queue without requests, and get one with some.
+                max_wr: attr.max_wr.max(1),
                 max_sge: attr.max_sge,
                 limit: attr.srq_limit,
             },
             user_handle: cookie.number(),
         };
-        let provider = &domain.context()?.provider;
-        let queue = provider.create_srq(&*domain.domain()?, &init)?;
+        let queue = match extended {
+            None => {
+                let provider = &domain.context()?.provider;
+                provider.create_srq(&*domain.domain()?, &init)?
+            }
+            Some(Extended { domain: of, cq }) => {
+                let of = of.get()?;
+                cq.get()?
+                    .with(|cq| of.create_srq(domain, contract::Cq::link(cq), &init))?
+            }
+        };
         domain.users.add();
+        if let Some(extended) = extended {
+            extended.domain.get()?.users.add();
+            extended.cq.get()?.users.add();
+        }
         let size = queue.size();
         (attr.max_wr, attr.max_sge) = (size.max_wr, size.max_sge);
         let c = ibv_srq {
@@ -76,9 +104,15 @@ impl Srq {
             c,
             queue: Locked::new(queue, needed),
             users: Users::new(),
+            extended,
             cookie,
         };
         Ok(Self::to_c(Box::into_raw(Box::write(room, srq))))
+    }
+
+    /// The opened device it is on.
+    pub(crate) fn context<'a>(&self) -> Answer<&'a Context> {
+        Handle::of(self.c.context).get()
     }
 
     pub(crate) fn acknowledge(&self) {
@@ -100,6 +134,10 @@ impl Srq {
         );
         debug_assert!(self.cookie.number() != 0);
         Handle::<Pd>::of(c.pd).get()?.users.remove();
+        if let Some(extended) = self.extended {
+            extended.domain.get()?.users.remove();
+            extended.cq.get()?.users.remove();
+        }
         self.free();
         Ok(())
     }
@@ -109,16 +147,18 @@ impl Srq {
 extern "C" fn ibv_create_srq(pd: Handle<Pd>, attr: Out<ibv_srq_init_attr>) -> *mut ibv_srq {
     pointer(|| {
         let attr = attr.get()?;
-        Srq::create(pd, attr.srq_context, &mut attr.attr)
+        Srq::create(pd, attr.srq_context, &mut attr.attr, None)
     })
 }
 
 /// Bits of `comp_mask`.
 const HAS_TYPE: u32 = 1;
 const HAS_PD: u32 = 2;
+const HAS_DOMAIN: u32 = 4;
+const HAS_CQ: u32 = 8;
 const KNOWN: u32 = 0x1f;
 
-/// The slot, for plain queues; the others are refused.
+/// The slot, for plain queues and those of XRC domains; tag matching is refused.
 pub(crate) extern "C" fn create_srq_ex(
     context: Handle<Context>,
     attr: Out<ibv_srq_init_attr_ex>,
@@ -133,13 +173,19 @@ pub(crate) extern "C" fn create_srq_ex(
             0 => SrqType::Basic,
             _ => SrqType::from_raw(attr.srq_type),
         };
-        match kind {
-            SrqType::Basic => {}
-            SrqType::Unknown(_) => return Err(Code::INVALID),
+        let extended = match kind {
+            SrqType::Basic => None,
+            SrqType::Xrc if attr.comp_mask & HAS_DOMAIN != 0 && attr.comp_mask & HAS_CQ != 0 => {
+                Some(Extended {
+                    domain: Handle::of(attr.xrcd),
+                    cq: Handle::of(attr.cq),
+                })
+            }
+            SrqType::Xrc | SrqType::Unknown(_) => return Err(Code::INVALID),
             _ => return Err(Code::UNSUPPORTED),
-        }
+        };
         let pd: *mut ibv_pd = attr.pd;
-        Srq::create(Handle::of(pd), attr.srq_context, &mut attr.attr)
+        Srq::create(Handle::of(pd), attr.srq_context, &mut attr.attr, extended)
     })
 }
 

@@ -127,6 +127,16 @@ fn attributes_of(info: &QpInfo, caps: &QpCaps) -> ibv_qp_attr {
     }
 }
 
+/// What is queried: bits without a name ask for nothing, as in rdma-core, where a query of rates is
+/// not supported.
+fn queried(bits: c_int) -> Answer<QpAttrMask> {
+    let mask = QpAttrMask::from_bits_retain(bits.cast_unsigned());
+    if mask.bits() >= QpAttrMask::RATE_LIMIT.bits() {
+        return Err(Code::UNSUPPORTED);
+    }
+    Ok(mask & QpAttrMask::all())
+}
+
 #[unsafe(no_mangle)]
 extern "C" fn ibv_query_qp(
     qp: Handle<Qp>,
@@ -136,7 +146,7 @@ extern "C" fn ibv_query_qp(
 ) -> c_int {
     number(|| {
         let own = qp.get()?;
-        let mask = mask_of(mask)?;
+        let mask = queried(mask)?;
         let (info, caps) = own.queue.with(|queue| {
             let info = queue.query(mask)?;
             own.set_state(queue);

@@ -21,7 +21,8 @@ const NEWER: [&str; 6] = [
 
 /// A C program that is refused if a layout differs.
 fn program() -> String {
-    let mut text = String::from("#include <stddef.h>\n#include <infiniband/verbs.h>\n");
+    let headers = ["stddef.h", "infiniband/verbs.h", "infiniband/mlx5dv.h"];
+    let mut text: String = headers.map(|name| format!("#include <{name}>\n")).concat();
     for layout in uverbs_compat::layouts() {
         let name = layout.name;
         let grown = if name == "verbs_context" {

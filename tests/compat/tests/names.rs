@@ -68,7 +68,10 @@ fn no_library_wants_an_executable_stack() {
         let text = String::from_utf8(output.stdout).unwrap();
         let stack = text.lines().find(|line| line.contains("GNU_STACK"));
         let stack = stack.unwrap_or_else(|| panic!("{file} says nothing about its stack: {text}"));
-        assert!(stack.contains("RW ") && !stack.contains("RWE"), "{file}: {stack}");
+        assert!(
+            stack.contains("RW ") && !stack.contains("RWE"),
+            "{file}: {stack}"
+        );
     }
 }
 

@@ -20,8 +20,11 @@ const EDGES: [(&str, &[&str]); 9] = [
     // A provider is used by name only where the facade exposes what only that vendor has.
     ("uverbs", &["uverbs-any", "uverbs-core", "uverbs-mlx5"]),
     ("uverbs-cli", &["uverbs"]),
-    // C programs are its users: it stands where the facade stands.
-    ("uverbs-compat", &["uverbs-any", "uverbs-core"]),
+    // C programs are its users: it stands where the facade stands, and has a vendor's header, too.
+    (
+        "uverbs-compat",
+        &["uverbs-any", "uverbs-core", "uverbs-mlx5"],
+    ),
     ("uverbs-fake", &["uverbs-core", "uverbs-uapi"]),
 ];
 

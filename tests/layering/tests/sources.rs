@@ -57,8 +57,9 @@ const NO_CALLS: [(&str, &str, &str); 8] = [
 /// errno, uses its mutexes, which programs have in their structs, waits where threads may be
 /// cancelled, and reads files of sysfs for programs that ask for them.
 const FOR_C: &str = "src/compat/src/";
-const OF_C: [&str; 8] = [
+const OF_C: [&str; 9] = [
     "libc::E",
+    "libc::O_",
     "libc::__errno_location",
     "libc::calloc",
     "libc::free",
@@ -152,7 +153,7 @@ fn vendors() -> Vec<String> {
 }
 
 /// Where the library for C programs has the header of a vendor, and its environment variable.
-const HEADERS: [&str; 2] = ["src/compat/src/dv.rs", "src/compat/src/env.rs"];
+const HEADERS: [&str; 2] = ["src/compat/src/dv/", "src/compat/src/env.rs"];
 
 /// Where the facade lists vendors as types, one line each.
 const TYPES: &str = "src/typed/vendor.rs";
@@ -169,7 +170,7 @@ fn generic_code_names_no_vendor() {
         let own = vendors
             .iter()
             .any(|vendor| source.path.starts_with(&format!("src/{vendor}/")));
-        let own = own || HEADERS.contains(&source.path.as_str());
+        let own = own || HEADERS.iter().any(|of| source.path.starts_with(of));
         // The command-line tool is a program like any other user's.
         if own || source.path.starts_with("src/cli/") {
             continue;

@@ -4,7 +4,11 @@
 use uverbs_core::sys::{Uhw, cells};
 use uverbs_core::types::{DeviceAttr, QpType};
 use uverbs_core::{Result, UverbsFile, cmd};
-use uverbs_uapi::mlx5_abi::mlx5_ib_query_device_resp;
+use uverbs_uapi::mlx5_abi::{
+    MLX5_IB_QUERY_DEV_RESP_PACKET_BASED_CREDIT_MODE, mlx5_ib_query_device_resp,
+};
+
+use super::RegisterBits;
 
 /// A set of queue pair types, by the kernel's numbers; unknown ones are kept.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
@@ -53,6 +57,33 @@ pub struct TsoCaps {
     pub qp_types: QpTypes,
 }
 
+/// `mlx5dv_sw_parsing_caps`—offloads for frames whose headers the program describes.
+#[doc(alias = "mlx5dv_sw_parsing_caps")]
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct ParsingCaps {
+    /// Offloads (`MLX5_IB_SW_PARSING*`); 0: none.
+    pub offloads: u32,
+    /// The types of queue pairs that support them.
+    pub qp_types: QpTypes,
+}
+
+/// `mlx5dv_striding_rq_caps`—receive queues whose requests hold several packets. All fields are 0
+/// on a device without them.
+#[doc(alias = "mlx5dv_striding_rq_caps")]
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct StridingCaps {
+    /// log₂ of the fewest bytes of a stride.
+    pub min_log_bytes: u32,
+    /// log₂ of the most bytes of a stride.
+    pub max_log_bytes: u32,
+    /// log₂ of the fewest strides of a request.
+    pub min_log_strides: u32,
+    /// log₂ of the most strides of a request.
+    pub max_log_strides: u32,
+    /// The types of queue pairs that support it.
+    pub qp_types: QpTypes,
+}
+
 /// Capabilities of mlx5 devices that other devices do not have.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 #[non_exhaustive]
@@ -77,6 +108,19 @@ pub struct Caps {
     pub tunnels: u32,
     /// log₂ of the number of concurrent streams that a DC initiator may have.
     pub max_log_dci_streams: u8,
+    /// log₂ of the number of these streams that may be in error.
+    pub max_log_dci_errored: u8,
+    /// Requests with several packets (`MLX5_IB_ALLOW_MPW`, `MLX5_IB_SUPPORT_EMPW`); 0: none.
+    pub multi_packet: u32,
+    /// Credits can count packets (`MLX5_IB_QUERY_DEV_RESP_PACKET_BASED_CREDIT_MODE`).
+    pub packet_credits: bool,
+    /// Frames whose headers the program describes.
+    pub parsing: ParsingCaps,
+    /// Receive queues whose requests hold several packets.
+    pub striding: StridingCaps,
+    /// The bits of register C 0 that steering rules of this device may use; no bits on a kernel
+    /// that does not report them.
+    pub register_c0: RegisterBits,
 }
 
 impl Caps {
@@ -89,6 +133,7 @@ impl Caps {
 
     fn new(reply: &mlx5_ib_query_device_resp) -> Self {
         let pacing = &reply.packet_pacing_caps;
+        let striding = &reply.striding_rq_caps;
         Self {
             pacing: PacingCaps {
                 min_rate: pacing.qp_rate_limit_min,
@@ -108,6 +153,24 @@ impl Caps {
             padded_entries: reply.flags & PADDED_ENTRIES != 0,
             tunnels: reply.tunnel_offloads_caps,
             max_log_dci_streams: reply.dci_streams_caps.max_log_num_concurent,
+            max_log_dci_errored: reply.dci_streams_caps.max_log_num_errored,
+            multi_packet: reply.mlx5_ib_support_multi_pkt_send_wqes,
+            packet_credits: reply.flags & MLX5_IB_QUERY_DEV_RESP_PACKET_BASED_CREDIT_MODE != 0,
+            parsing: ParsingCaps {
+                offloads: reply.sw_parsing_caps.sw_parsing_offloads,
+                qp_types: QpTypes(reply.sw_parsing_caps.supported_qpts),
+            },
+            striding: StridingCaps {
+                min_log_bytes: striding.min_single_stride_log_num_of_bytes,
+                max_log_bytes: striding.max_single_stride_log_num_of_bytes,
+                min_log_strides: striding.min_single_wqe_log_num_of_strides,
+                max_log_strides: striding.max_single_wqe_log_num_of_strides,
+                qp_types: QpTypes(striding.supported_qpts),
+            },
+            register_c0: RegisterBits {
+                value: reply.reg_c0.value,
+                mask: reply.reg_c0.mask,
+            },
         }
     }
 }
@@ -129,7 +192,13 @@ mod tests {
         reply.packet_pacing_caps.qp_rate_limit_max = 1000;
         reply.packet_pacing_caps.supported_qpts = 1 << 2 | 1 << 8;
         reply.packet_pacing_caps.cap_flags = 1;
+        reply.mlx5_ib_support_multi_pkt_send_wqes = 4;
+        reply.striding_rq_caps.max_single_wqe_log_num_of_strides = 16;
+        reply.reg_c0.mask = 0xffff;
         let caps = Caps::new(&reply);
+        assert_eq!((caps.multi_packet, caps.packet_credits), (4, false));
+        assert_eq!(caps.striding.max_log_strides, 16);
+        assert_eq!(caps.register_c0.mask, 0xffff);
         assert!(caps.pacing.burst && caps.pacing.max_rate == 1000);
         assert!(caps.pacing.qp_types.contains(QpType::Rc));
         assert!(!caps.pacing.qp_types.contains(QpType::Ud));

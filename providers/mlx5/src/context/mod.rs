@@ -102,6 +102,27 @@ impl Context {
         self.config.null_key
     }
 
+    /// How completions name their queue (`cqe_version` of the kernel's reply): 1 by the number that
+    /// it was created with, 0 by the device's own.
+    pub fn completion_version(&self) -> u8 {
+        self.config.cqe_version
+    }
+
+    /// Whether requests can be written into the device's registers (BlueFlame).
+    pub fn has_blueflame(&self) -> bool {
+        self.config.uar.register_size > 0
+    }
+
+    /// How many doorbells the context may have beyond those that it was opened with.
+    pub fn extra_doorbells(&self) -> u32 {
+        self.config.uar.extra
+    }
+
+    /// Whether timestamps can be the time of day, as the device keeps it.
+    pub fn has_real_time(&self) -> bool {
+        self.config.clock.real_time
+    }
+
     /// Whether firmware commands may be sent in this context.
     pub fn has_devx(&self) -> bool {
         self.config.devx

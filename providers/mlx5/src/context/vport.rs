@@ -14,7 +14,7 @@ use uverbs_uapi::mlx5_user_ioctl_verbs::{
 };
 
 /// Bits of a register that identify a port's packets.
-#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
 pub struct RegisterBits {
     /// The value.
     pub value: u32,

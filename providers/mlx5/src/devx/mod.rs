@@ -82,19 +82,35 @@ impl Devx {
         self.query(command, reply_len)
     }
 
+    /// The same, with a reply that the caller has even if the firmware refuses.
+    ///
+    /// # Errors
+    /// As [`command`](Self::command).
+    ///
+    /// # Safety
+    /// As that of [`command`](Self::command).
+    #[expect(unsafe_code, reason = "passes an obligation on")]
+    pub unsafe fn command_into(&self, command: &Mailbox, reply: &mut Mailbox) -> Result<()> {
+        self.query_into(command, reply)
+    }
+
     /// A command that sets nothing up.
     fn query(&self, command: &Mailbox, reply_len: usize) -> Result<Mailbox> {
         let mut reply = Mailbox::new(reply_len);
+        self.query_into(command, &mut reply)?;
+        Ok(reply)
+    }
+
+    fn query_into(&self, command: &Mailbox, reply: &mut Mailbox) -> Result<()> {
         exchange(
             &self.file,
             Op::DevxCommand,
             MLX5_IB_OBJECT_DEVX,
             MLX5_IB_METHOD_DEVX_OTHER,
             (command, MLX5_IB_ATTR_DEVX_OTHER_CMD_IN),
-            (&mut reply, MLX5_IB_ATTR_DEVX_OTHER_CMD_OUT),
+            (reply, MLX5_IB_ATTR_DEVX_OTHER_CMD_OUT),
             &[],
-        )?;
-        Ok(reply)
+        )
     }
 
     /// The current capabilities of a group (`enum mlx5_cap_type`), as the firmware returns them: 16

@@ -79,6 +79,19 @@ impl Devx {
         self.create_harmless(command, reply_len, parents)
     }
 
+    /// The same, with a reply that the caller has even if the firmware refuses, and no parents:
+    /// what the command refers to is for the caller to keep.
+    ///
+    /// # Errors
+    /// As [`create`](Self::create).
+    ///
+    /// # Safety
+    /// As that of [`create`](Self::create).
+    #[expect(unsafe_code, reason = "passes an obligation on")]
+    pub unsafe fn create_into(&self, command: &Mailbox, reply: &mut Mailbox) -> Result<DevxObject> {
+        self.create_replying(command, reply, [])
+    }
+
     /// Creates an object that uses no memory.
     pub(crate) fn create_harmless(
         &self,
@@ -86,9 +99,18 @@ impl Devx {
         reply_len: usize,
         parents: impl IntoIterator<Item = Arc<Object>>,
     ) -> Result<DevxObject> {
+        let mut reply = Mailbox::new(reply_len);
+        self.create_replying(command, &mut reply, parents)
+    }
+
+    fn create_replying(
+        &self,
+        command: &Mailbox,
+        reply: &mut Mailbox,
+        parents: impl IntoIterator<Item = Arc<Object>>,
+    ) -> Result<DevxObject> {
         let op = Op::DevxCreate;
         let handle = new_object_slot();
-        let mut reply = Mailbox::new(reply_len);
         let create = || {
             exchange(
                 &self.file,
@@ -96,7 +118,7 @@ impl Devx {
                 MLX5_IB_OBJECT_DEVX_OBJ,
                 MLX5_IB_METHOD_DEVX_OBJ_CREATE,
                 (command, MLX5_IB_ATTR_DEVX_OBJ_CREATE_CMD_IN),
-                (&mut reply, MLX5_IB_ATTR_DEVX_OBJ_CREATE_CMD_OUT),
+                (reply, MLX5_IB_ATTR_DEVX_OBJ_CREATE_CMD_OUT),
                 &[Attr::new_object(
                     MLX5_IB_ATTR_DEVX_OBJ_CREATE_HANDLE,
                     &handle,
@@ -109,7 +131,7 @@ impl Devx {
         Ok(DevxObject {
             object: Arc::new(object),
             id: reply.get(id_field(command.opcode())),
-            reply: Arc::new(reply),
+            reply: Arc::new(reply.clone()),
         })
     }
 
@@ -133,21 +155,35 @@ impl Devx {
         command: &Mailbox,
         reply_len: usize,
     ) -> Result<Mailbox> {
-        self.own(Op::DevxQuery, object)?;
         let mut reply = Mailbox::new(reply_len);
+        self.query_object_into(object, command, &mut reply)?;
+        Ok(reply)
+    }
+
+    /// The same, with a reply that the caller has even if the firmware refuses.
+    ///
+    /// # Errors
+    /// As [`query_object`](Self::query_object).
+    #[doc(hidden)] // As above.
+    pub fn query_object_into(
+        &self,
+        object: &Object,
+        command: &Mailbox,
+        reply: &mut Mailbox,
+    ) -> Result<()> {
+        self.own(Op::DevxQuery, object)?;
         exchange(
             &self.file,
             Op::DevxQuery,
             MLX5_IB_OBJECT_DEVX_OBJ,
             MLX5_IB_METHOD_DEVX_OBJ_QUERY,
             (command, MLX5_IB_ATTR_DEVX_OBJ_QUERY_CMD_IN),
-            (&mut reply, MLX5_IB_ATTR_DEVX_OBJ_QUERY_CMD_OUT),
+            (reply, MLX5_IB_ATTR_DEVX_OBJ_QUERY_CMD_OUT),
             &[Attr::object(
                 MLX5_IB_ATTR_DEVX_OBJ_QUERY_HANDLE,
                 object.handle(),
             )],
-        )?;
-        Ok(reply)
+        )
     }
 
     /// `mlx5dv_devx_qp_modify` and similar—has the firmware change `object`: a DEVX object, or a
@@ -177,6 +213,24 @@ impl Devx {
         self.modify_harmless(object, command, reply_len)
     }
 
+    /// The same, with a reply that the caller has even if the firmware refuses.
+    ///
+    /// # Errors
+    /// As [`modify_object`](Self::modify_object).
+    ///
+    /// # Safety
+    /// As that of [`modify_object`](Self::modify_object).
+    #[expect(unsafe_code, reason = "passes an obligation on")]
+    #[doc(hidden)] // As above.
+    pub unsafe fn modify_object_into(
+        &self,
+        object: &Object,
+        command: &Mailbox,
+        reply: &mut Mailbox,
+    ) -> Result<()> {
+        self.modify_replying(object, command, reply)
+    }
+
     fn own(&self, op: Op, object: &Object) -> Result<()> {
         check_context(op, object, &self.file)
     }
@@ -188,21 +242,30 @@ impl Devx {
         command: &Mailbox,
         reply_len: usize,
     ) -> Result<Mailbox> {
-        self.own(Op::DevxModify, object)?;
         let mut reply = Mailbox::new(reply_len);
+        self.modify_replying(object, command, &mut reply)?;
+        Ok(reply)
+    }
+
+    fn modify_replying(
+        &self,
+        object: &Object,
+        command: &Mailbox,
+        reply: &mut Mailbox,
+    ) -> Result<()> {
+        self.own(Op::DevxModify, object)?;
         exchange(
             &self.file,
             Op::DevxModify,
             MLX5_IB_OBJECT_DEVX_OBJ,
             MLX5_IB_METHOD_DEVX_OBJ_MODIFY,
             (command, MLX5_IB_ATTR_DEVX_OBJ_MODIFY_CMD_IN),
-            (&mut reply, MLX5_IB_ATTR_DEVX_OBJ_MODIFY_CMD_OUT),
+            (reply, MLX5_IB_ATTR_DEVX_OBJ_MODIFY_CMD_OUT),
             &[Attr::object(
                 MLX5_IB_ATTR_DEVX_OBJ_MODIFY_HANDLE,
                 object.handle(),
             )],
-        )?;
-        Ok(reply)
+        )
     }
 }
 
@@ -226,6 +289,11 @@ impl DevxObject {
         &self.reply
     }
 
+    /// The kernel's handle of the object in this context.
+    pub fn handle(&self) -> u32 {
+        self.object.handle()
+    }
+
     pub(crate) fn object(&self) -> &Arc<Object> {
         &self.object
     }
@@ -243,6 +311,27 @@ impl DevxObject {
     #[doc(alias = "mlx5dv_devx_obj_query")]
     pub fn query(&self, command: &Mailbox, reply_len: usize) -> Result<Mailbox> {
         Devx::new(self.object.file()).query_object(&self.object, command, reply_len)
+    }
+
+    /// The same, with a reply that the caller has even if the firmware refuses.
+    ///
+    /// # Errors
+    /// As [`query`](Self::query).
+    pub fn query_into(&self, command: &Mailbox, reply: &mut Mailbox) -> Result<()> {
+        Devx::new(self.object.file()).query_object_into(&self.object, command, reply)
+    }
+
+    /// The same as [`modify`](Self::modify), with a reply that the caller has even if the firmware
+    /// refuses.
+    ///
+    /// # Errors
+    /// As [`query`](Self::query).
+    ///
+    /// # Safety
+    /// As that of [`modify`](Self::modify).
+    #[expect(unsafe_code, reason = "passes an obligation on")]
+    pub unsafe fn modify_into(&self, command: &Mailbox, reply: &mut Mailbox) -> Result<()> {
+        Devx::new(self.object.file()).modify_replying(&self.object, command, reply)
     }
 
     /// `mlx5dv_devx_obj_modify`—has the firmware change the object.

@@ -44,6 +44,11 @@ pub(crate) struct Page {
 
 /// Allocates a page of registers from the kernel (`MLX5_IB_UAPI_UAR_ALLOC_TYPE_*`).
 pub(crate) fn allocate(file: &Arc<UverbsFile>, kind: u32) -> Result<Page> {
+    allocate_at(file, kind).map(|(page, _)| page)
+}
+
+/// The same, with the offset that the kernel maps the page at.
+pub(crate) fn allocate_at(file: &Arc<UverbsFile>, kind: u32) -> Result<(Page, u64)> {
     let op = Op::AllocUar;
     let handle: Cell<u32> = new_object_slot();
     let (mut offset, mut length, mut id) = (0_u64, 0_u32, 0_u32);
@@ -66,9 +71,10 @@ pub(crate) fn allocate(file: &Arc<UverbsFile>, kind: u32) -> Result<Page> {
     let handle = new_object_handle(op, &handle)?;
     let object = Object::new(file, &KIND, handle, []);
     let memory = file.map(offset, length as usize, Protection::Write)?;
-    Ok(Page {
+    let page = Page {
         memory: Arc::new(memory),
         id,
         object: Some(Arc::new(object)),
-    })
+    };
+    Ok((page, offset))
 }

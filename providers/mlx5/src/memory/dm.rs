@@ -134,6 +134,11 @@ impl DeviceMemory {
         })
     }
 
+    /// The kernel object.
+    pub fn object(&self) -> &Arc<Object> {
+        &self.object
+    }
+
     /// The length in bytes.
     pub fn length(&self) -> u64 {
         self.length

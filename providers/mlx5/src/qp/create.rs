@@ -128,9 +128,13 @@ impl<'a> Draft<'a> {
         let memory = Memory::new(op, record, &plan)?;
         let ethernet = raw::ethernet(context, special, init.kind);
         let checksums = ethernet.as_ref().is_some_and(|ethernet| ethernet.checksums);
-        let reports = Reports {
-            sends: Some(CqShared::of(op, init.send_cq)?),
-            receives: Some(CqShared::of(op, init.recv_cq)?),
+        // What an XRC target receives is completed by the queue of the shared receive queue.
+        let reports = match init.kind {
+            QpType::XrcTarget => Reports::default(),
+            _ => Reports {
+                sends: Some(CqShared::of(op, init.send_cq)?),
+                receives: Some(CqShared::of(op, init.recv_cq)?),
+            },
         };
         let tracker = tracker(op, init, &plan, special, checksums)?;
         let numbered = Numbered::new(op, context, init.kind, &tracker)?;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use uverbs_core::contract::{Link, QpInit, SrqInit};
 use uverbs_core::sys::Uhw;
-use uverbs_core::types::QpType;
+use uverbs_core::types::{QpCaps, QpCreateFlags, QpType, SigMode};
 use uverbs_core::{Error, Object, Op, Result, cmd};
 
 use super::{Parent, QueuePair, Special};
@@ -76,6 +76,28 @@ impl XrcDomain {
             cq,
         };
         SharedReceiveQueue::create_in(context, pd.object(), init, Some(xrc))
+    }
+
+    /// `ibv_create_qp_ex`—creates the receiving end of a connection of the domain, without naming a
+    /// protection domain or queues, none of which it uses. One system call.
+    ///
+    /// # Errors
+    /// A domain of another context; those of the command.
+    #[doc(alias = "ibv_create_qp_ex")]
+    pub fn create_target(&self, context: &Context, user_handle: u64) -> Result<QueuePair> {
+        let unused = Link::plain(&self.object);
+        let init = QpInit {
+            kind: QpType::XrcTarget,
+            send_cq: unused,
+            recv_cq: unused,
+            srq: None,
+            caps: QpCaps::default(),
+            signal: SigMode::All,
+            flags: QpCreateFlags::empty(),
+            user_handle,
+            extra: None,
+        };
+        QueuePair::create_xrc_target(context, &self.object, &init)
     }
 
     /// `ibv_open_qp`—opens the receiving end with this number, which any process may have created

@@ -2,7 +2,7 @@
 
 use std::ffi::{c_int, c_void};
 
-use super::{ibv_comp_channel, ibv_cq, ibv_gid, ibv_pd, ibv_srq, ibv_td, structs};
+use super::{ibv_comp_channel, ibv_cq, ibv_gid, ibv_pd, ibv_srq, ibv_td, ibv_xrcd, structs};
 
 structs! {
     const ATTRIBUTES;
@@ -86,7 +86,7 @@ structs! {
         sq_sig_all: c_int,
         comp_mask: u32,
         pd: *mut ibv_pd,
-        xrcd: *mut c_void,
+        xrcd: *mut ibv_xrcd,
         create_flags: u32,
         max_tso_header: u16,
         rwq_ind_tbl: *mut c_void,
@@ -110,7 +110,7 @@ structs! {
         comp_mask: u32,
         srq_type: u32,
         pd: *mut ibv_pd,
-        xrcd: *mut c_void,
+        xrcd: *mut ibv_xrcd,
         cq: *mut ibv_cq,
         tm_cap: [u32; 2],
     }
@@ -134,6 +134,34 @@ structs! {
     }
     struct ibv_poll_cq_attr {
         comp_mask: u32,
+    }
+    struct ibv_xrcd_init_attr {
+        comp_mask: u32,
+        fd: c_int,
+        oflags: c_int,
+    }
+    struct ibv_qp_open_attr {
+        comp_mask: u32,
+        qp_num: u32,
+        xrcd: *mut ibv_xrcd,
+        qp_context: *mut c_void,
+        qp_type: u32,
+    }
+    struct ibv_qp_rate_limit_attr {
+        rate_limit: u32,
+        max_burst_sz: u32,
+        typical_pkt_sz: u16,
+        comp_mask: u32,
+    }
+    struct ibv_alloc_dm_attr {
+        length: usize,
+        log_align_req: u32,
+        comp_mask: u32,
+    }
+    /// With `struct timespec` as its two numbers.
+    struct ibv_values_ex {
+        comp_mask: u32,
+        raw_clock: [i64; 2],
     }
     struct ibv_ece {
         vendor_id: u32,

@@ -34,7 +34,8 @@ pub struct Layout {
 
 /// The layouts of all structs.
 pub fn layouts() -> impl Iterator<Item = &'static Layout> {
-    [ATTRIBUTES, DEVICES, OBJECTS, WORK].into_iter().flatten()
+    let verbs = [ATTRIBUTES, DEVICES, OBJECTS, WORK];
+    verbs.into_iter().chain([crate::dv::VENDOR]).flatten()
 }
 
 /// Defines structs and the table of their layouts.
@@ -48,8 +49,8 @@ macro_rules! structs {
             }
         )*
 
-        pub(super) const $table: &[super::Layout] = &[$(
-            super::Layout {
+        pub(crate) const $table: &[$crate::abi::Layout] = &[$(
+            $crate::abi::Layout {
                 name: stringify!($name),
                 size: size_of::<$name>(),
                 fields: &[$((stringify!($field), std::mem::offset_of!($name, $field)),)*],
@@ -57,4 +58,4 @@ macro_rules! structs {
         )*];
     };
 }
-use structs;
+pub(crate) use structs;

@@ -15,6 +15,16 @@ structs! {
     struct ibv_td {
         context: *mut ibv_context,
     }
+    struct ibv_xrcd {
+        context: *mut ibv_context,
+    }
+    struct ibv_dm {
+        context: *mut ibv_context,
+        memcpy_to_dm: Slot,
+        memcpy_from_dm: Slot,
+        comp_mask: u32,
+        handle: u32,
+    }
     struct ibv_mr {
         context: *mut ibv_context,
         pd: Cell<*mut ibv_pd>,

@@ -1,4 +1,4 @@
-//! What `mlx5dv.h` asks of any device. Its other functions answer EOPNOTSUPP (`symbols.txt`).
+//! `mlx5dv_is_supported` and `mlx5dv_open_device`.
 //!
 //! # Safety
 //!

@@ -1,0 +1,146 @@
+//! The structs of `infiniband/mlx5dv.h`, with their names there.
+#![allow(
+    clippy::struct_field_names,
+    non_camel_case_types,
+    reason = "the names of the header"
+)]
+
+use std::ffi::{c_int, c_void};
+
+use crate::abi::{ibv_ah, ibv_cq, ibv_dm, ibv_pd, ibv_qp, ibv_srq, structs};
+
+structs! {
+    const VENDOR;
+    struct mlx5dv_cqe_comp_caps {
+        max_num: u32,
+        supported_format: u32,
+    }
+    struct mlx5dv_sw_parsing_caps {
+        sw_parsing_offloads: u32,
+        supported_qpts: u32,
+    }
+    struct mlx5dv_striding_rq_caps {
+        min_single_stride_log_num_of_bytes: u32,
+        max_single_stride_log_num_of_bytes: u32,
+        min_single_wqe_log_num_of_strides: u32,
+        max_single_wqe_log_num_of_strides: u32,
+        supported_qpts: u32,
+    }
+    struct mlx5dv_sig_caps {
+        block_size: u64,
+        block_prot: u32,
+        t10dif_bg: u16,
+        crc_type: u16,
+    }
+    struct mlx5dv_dci_streams_caps {
+        max_log_num_concurent: u8,
+        max_log_num_errored: u8,
+    }
+    struct mlx5dv_crypto_caps {
+        failed_selftests: u16,
+        crypto_engines: u8,
+        wrapped_import_method: u8,
+        log_max_num_deks: u8,
+        flags: u32,
+    }
+    struct mlx5dv_reg {
+        value: u32,
+        mask: u32,
+    }
+    struct mlx5dv_ooo_recv_wrs_caps {
+        max_rc: u32,
+        max_xrc: u32,
+        max_dct: u32,
+        max_ud: u32,
+        max_uc: u32,
+    }
+    struct mlx5dv_devx_umem {
+        umem_id: u32,
+    }
+    struct mlx5dv_devx_umem_in {
+        addr: *mut c_void,
+        size: usize,
+        access: u32,
+        pgsz_bitmap: u64,
+        comp_mask: u64,
+        dmabuf_fd: c_int,
+    }
+    struct mlx5dv_devx_uar {
+        reg_addr: *mut c_void,
+        base_addr: *mut c_void,
+        page_id: u32,
+        mmap_off: i64,
+        comp_mask: u64,
+    }
+    struct mlx5dv_var {
+        page_id: u32,
+        length: u32,
+        mmap_off: i64,
+        comp_mask: u64,
+    }
+    struct mlx5dv_pp {
+        index: u16,
+    }
+    struct mlx5dv_pd {
+        pdn: u32,
+        comp_mask: u64,
+    }
+    struct mlx5dv_devx {
+        handle: u32,
+    }
+    struct mlx5dv_obj {
+        qp: Asked<ibv_qp, c_void>,
+        cq: Asked<ibv_cq, c_void>,
+        srq: Asked<ibv_srq, c_void>,
+        rwq: Asked<c_void, c_void>,
+        dm: Asked<ibv_dm, c_void>,
+        ah: Asked<ibv_ah, c_void>,
+        pd: Asked<ibv_pd, mlx5dv_pd>,
+        devx: Asked<mlx5dv_devx_obj, mlx5dv_devx>,
+    }
+    struct mlx5dv_clock_info {
+        nsec: u64,
+        last_cycles: u64,
+        frac: u64,
+        mult: u32,
+        shift: u32,
+        mask: u64,
+    }
+    struct mlx5dv_context {
+        version: u8,
+        flags: u64,
+        comp_mask: u64,
+        cqe_comp_caps: mlx5dv_cqe_comp_caps,
+        sw_parsing_caps: mlx5dv_sw_parsing_caps,
+        striding_rq_caps: mlx5dv_striding_rq_caps,
+        tunnel_offloads_caps: u32,
+        max_dynamic_bfregs: u32,
+        max_clock_info_update_nsec: u64,
+        flow_action_flags: u32,
+        dc_odp_caps: u32,
+        hca_core_clock: *mut c_void,
+        num_lag_ports: u8,
+        sig_caps: mlx5dv_sig_caps,
+        dci_streams_caps: mlx5dv_dci_streams_caps,
+        max_wr_memcpy_length: usize,
+        crypto_caps: mlx5dv_crypto_caps,
+        max_dc_rd_atom: u64,
+        max_dc_init_rd_atom: u64,
+        reg_c0: mlx5dv_reg,
+        ooo_recv_wrs_caps: mlx5dv_ooo_recv_wrs_caps,
+    }
+}
+
+/// The unnamed struct of an object, and of what is asked about it.
+#[repr(C)]
+pub(crate) struct Asked<O, A> {
+    pub(crate) r#in: *mut O,
+    pub(crate) out: *mut A,
+}
+
+/// What C knows only by its address.
+#[derive(Default)]
+#[repr(C)]
+pub(crate) struct mlx5dv_devx_obj {
+    opaque: u8,
+}

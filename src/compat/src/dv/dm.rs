@@ -1,0 +1,136 @@
+//! Memory on the device, and the null region.
+
+use std::cell::Cell;
+use std::ffi::{c_int, c_uint, c_void};
+
+use uverbs_mlx5::{DeviceMemory, ProtectionDomain};
+
+use super::own;
+use crate::abi::{Slot, ibv_alloc_dm_attr, ibv_dm, ibv_mr};
+use crate::answer::{Answer, number, pointer};
+use crate::context::Context;
+use crate::errno::Code;
+use crate::lock::Locked;
+use crate::memory::{Mr, access};
+use crate::pd::Pd;
+use crate::pointer::{Handle, In, Object, items, items_mut};
+use crate::users::Users;
+
+/// Memory on the device.
+#[repr(C)]
+pub(crate) struct Dm {
+    c: ibv_dm,
+    /// `None` once it was freed.
+    memory: Locked<Option<DeviceMemory>>,
+    /// Regions of it.
+    pub(crate) users: Users,
+}
+
+impl Object for Dm {
+    type C = ibv_dm;
+}
+
+impl Dm {
+    fn with<R>(&self, body: impl FnOnce(&DeviceMemory) -> Answer<R>) -> Answer<R> {
+        self.memory
+            .with(|memory| body(memory.as_ref().ok_or(Code::INVALID)?))
+    }
+}
+
+/// The slot.
+pub(crate) extern "C" fn alloc_dm(
+    context: Handle<Context>,
+    attr: In<ibv_alloc_dm_attr>,
+) -> *mut ibv_dm {
+    pointer(|| {
+        let opened = context.get()?;
+        let attr = attr.get()?;
+        if attr.comp_mask != 0 {
+            return Err(Code::UNSUPPORTED);
+        }
+        let length = attr.length as u64;
+        let memory = DeviceMemory::alloc(own(opened)?, length, attr.log_align_req)?;
+        opened.users.add();
+        let dm = Dm {
+            c: ibv_dm {
+                context: context.raw(),
+                memcpy_to_dm: copy_to as Slot,
+                memcpy_from_dm: copy_from as Slot,
+                comp_mask: 0,
+                handle: memory.object().handle(),
+            },
+            memory: Locked::new(Some(memory), true),
+            users: Users::new(),
+        };
+        Ok(Dm::to_c(Box::into_raw(Box::new(dm))))
+    })
+}
+
+/// The slot. Refused (EBUSY) while regions of it exist.
+pub(crate) extern "C" fn free_dm(dm: Handle<Dm>) -> c_int {
+    number(|| {
+        let own = dm.get()?;
+        own.users.none()?;
+        own.memory
+            .with(|memory| Ok::<_, Code>(memory.take().ok_or(Code::INVALID)?.free()?))?;
+        Handle::<Context>::of(own.c.context).get()?.users.remove();
+        own.free();
+        Ok(())
+    })
+}
+
+extern "C" fn copy_to(dm: Handle<Dm>, offset: u64, from: *const c_void, length: usize) -> c_int {
+    number(|| {
+        let bytes = items(from.cast::<u8>(), length)?;
+        dm.get()?.with(|memory| Ok(memory.write(offset, bytes)?))
+    })
+}
+
+extern "C" fn copy_from(into: *mut c_void, dm: Handle<Dm>, offset: u64, length: usize) -> c_int {
+    number(|| {
+        let bytes = items_mut(into.cast::<u8>(), length)?;
+        dm.get()?.with(|memory| Ok(memory.read(offset, bytes)?))
+    })
+}
+
+/// The slot.
+pub(crate) extern "C" fn reg_dm_mr(
+    pd: Handle<Pd>,
+    dm: Handle<Dm>,
+    offset: u64,
+    length: usize,
+    bits: c_uint,
+) -> *mut ibv_mr {
+    pointer(|| {
+        let domain = pd.get()?;
+        let context = own(domain.context()?)?;
+        let inner = domain.domain()?;
+        let inner: &ProtectionDomain = inner.of().ok_or(Code::INVALID)?;
+        let rights = access(bits.cast_signed())?;
+        let memory = dm.get()?;
+        let region = memory
+            .with(|memory| Ok(memory.register(context, inner, offset, length as u64, rights)?))?;
+        Mr::of_device(pd, dm, length, region)
+    })
+}
+
+/// The slot: a key without a region, of which the kernel knows nothing.
+pub(crate) extern "C" fn alloc_null_mr(pd: Handle<Pd>) -> *mut ibv_mr {
+    pointer(|| {
+        let domain = pd.get()?;
+        let key = own(domain.context()?)?.null_key();
+        let key = key.ok_or(Code::UNSUPPORTED)?;
+        Mr::null(
+            pd,
+            ibv_mr {
+                context: domain.context_pointer(),
+                pd: Cell::new(pd.raw()),
+                addr: Cell::new(std::ptr::null_mut()),
+                length: Cell::new(usize::MAX),
+                handle: 0,
+                lkey: Cell::new(key.raw()),
+                rkey: Cell::new(0),
+            },
+        )
+    })
+}

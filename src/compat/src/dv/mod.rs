@@ -1,0 +1,30 @@
+//! `mlx5dv.h`, and what verbs only devices of its vendor have. Functions of the header that are not
+//! here answer EOPNOTSUPP (`symbols.txt`).
+
+mod abi;
+mod device;
+mod devx;
+mod dm;
+mod held;
+mod numbers;
+mod pages;
+mod query;
+mod rates;
+mod to;
+mod xrc;
+
+pub(crate) use abi::VENDOR;
+pub(crate) use dm::{Dm, alloc_dm, alloc_null_mr, free_dm, reg_dm_mr};
+pub(crate) use query::add_to;
+pub(crate) use rates::{modify_qp_rate_limit, query_rt_values};
+pub(crate) use to::{To, put};
+pub(crate) use xrc::{Xrcd, close_xrcd, open_xrcd};
+
+use crate::answer::Answer;
+use crate::context::Context;
+use crate::errno::Code;
+
+/// The vendor's own part of an opened device.
+fn own(context: &Context) -> Answer<&uverbs_mlx5::Context> {
+    context.provider.of().ok_or(Code::UNSUPPORTED)
+}
