@@ -93,7 +93,8 @@ impl Batch {
         self.failed = None;
     }
 
-    fn fail(&mut self, code: Code) {
+    /// The batch will not be posted.
+    pub(crate) fn fail(&mut self, code: Code) {
         self.failed.get_or_insert(code);
     }
 
@@ -103,6 +104,11 @@ impl Batch {
             Some(request) => change(request),
             None => self.fail(Code::INVALID),
         }
+    }
+
+    /// Says where the request that was begun last goes.
+    pub(crate) fn send_to(&mut self, to: To) {
+        self.last(|request| request.to = to);
     }
 
     /// The data of a request, as the provider takes it.
@@ -307,7 +313,7 @@ extern "C" fn set_ud_addr(qp: Handle<Qp>, ah: *mut ibv_ah, qp_num: u32, qkey: u3
 
 extern "C" fn set_xrc_srqn(qp: Handle<Qp>, number: u32) {
     composing(qp, |_, batch| {
-        batch.last(|request| request.to = To::Shared(number));
+        batch.send_to(To::Shared(number));
     });
 }
 

@@ -74,7 +74,7 @@ extern "C" fn ibv_destroy_comp_channel(channel: Handle<Channel>) -> c_int {
         if channel.c.refcnt.get() != 0 {
             return Err(Code::BUSY);
         }
-        channel.context().get()?.users.remove();
+        channel.context().get()?.leave();
         channel.free();
         Ok(())
     })

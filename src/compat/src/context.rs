@@ -105,14 +105,26 @@ impl Context {
         self.events.as_raw_fd()
     }
 
+    /// Something that was made from it is gone.
+    pub(crate) fn leave(&self) {
+        if self.users.leave() {
+            self.finish();
+        }
+    }
+
     fn close(&self) -> Answer<()> {
-        self.users.none()?;
+        if self.users.end()? {
+            self.finish();
+        }
+        Ok(())
+    }
+
+    fn finish(&self) {
         let device = self.device;
         self.free();
         if let Some(device) = device.optional() {
             device.release();
         }
-        Ok(())
     }
 }
 
@@ -129,7 +141,9 @@ pub(crate) fn open(device: Handle<Device>) -> *mut ibv_context {
     })
 }
 
-/// Refused (EBUSY) while something made from it exists; it stays open then.
+/// While something made from it exists, that can be used and destroyed; the last destroy closes the
+/// device. As in rdma-core, it is no error: programs that leave the order to a garbage collector do
+/// it.
 #[unsafe(no_mangle)]
 extern "C" fn ibv_close_device(context: Handle<Context>) -> c_int {
     number(|| context.get()?.close())

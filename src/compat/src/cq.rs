@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use uverbs_any::AnyCq;
 use uverbs_core::Object as KernelObject;
-use uverbs_core::contract::{self, Cq as _, CqInit};
+use uverbs_core::contract::{self, Cq as _, CqInit, Extra};
 use uverbs_core::types::{Timestamps, WorkCompletion};
 
 use crate::abi::{ibv_comp_channel, ibv_cq, ibv_cq_ex, ibv_modify_cq_attr, ibv_wc};
@@ -49,7 +49,7 @@ impl Object for Cq {
 }
 
 /// What a completion queue is created with.
-pub(crate) struct Wanted {
+pub(crate) struct Wanted<'a> {
     pub(crate) entries: u32,
     pub(crate) cq_context: *mut c_void,
     pub(crate) channel: *mut ibv_comp_channel,
@@ -57,11 +57,13 @@ pub(crate) struct Wanted {
     pub(crate) timestamps: Timestamps,
     pub(crate) is_of_one_thread: bool,
     pub(crate) parent: Option<Handle<Pd>>,
+    /// The vendor's part.
+    pub(crate) extra: Option<&'a dyn Extra>,
 }
 
 impl Cq {
     /// Creates one.
-    pub(crate) fn create(context: Handle<Context>, wanted: &Wanted) -> Answer<*mut ibv_cq> {
+    pub(crate) fn create(context: Handle<Context>, wanted: &Wanted<'_>) -> Answer<*mut ibv_cq> {
         let opened = context.get()?;
         let channel = Handle::<Channel>::of(wanted.channel).optional();
         if channel.is_some_and(|channel| channel.context().raw() != context.raw()) {
@@ -77,7 +79,7 @@ impl Cq {
             events: Some(cookie.read()),
             timestamps: wanted.timestamps,
             unpolled: None,
-            extra: None,
+            extra: wanted.extra,
         })?;
         opened.users.add();
         if let Some(channel) = channel {
@@ -191,7 +193,7 @@ impl Cq {
         if let Some(parent) = self.parent.and_then(Handle::optional) {
             parent.users.remove();
         }
-        Handle::<Context>::of(c.context).get()?.users.remove();
+        Handle::<Context>::of(c.context).get()?.leave();
         self.free();
         Ok(())
     }
@@ -214,6 +216,7 @@ extern "C" fn ibv_create_cq(
             timestamps: Timestamps::None,
             is_of_one_thread: false,
             parent: None,
+            extra: None,
         };
         Cq::create(context, &wanted)
     })

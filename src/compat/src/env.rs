@@ -22,6 +22,13 @@ pub(crate) fn is_single_threaded() -> bool {
     *VALUE.get_or_init(|| is_set("MLX5_SINGLE_THREADED"))
 }
 
+/// `MLX5_CQE_SIZE`: the size of completion queue entries where `mlx5dv_create_cq` is given none; 0
+/// if it is no number. Read at each call, as in rdma-core.
+pub(crate) fn entry_size() -> Option<u16> {
+    let size = env::var("MLX5_CQE_SIZE").ok()?;
+    Some(size.parse().unwrap_or(0))
+}
+
 /// `RDMAV_ALLOW_DISASSOC_DESTROY`: objects of a removed device count as destroyed.
 pub(crate) fn are_removed_objects_destroyed() -> bool {
     static VALUE: OnceLock<bool> = OnceLock::new();

@@ -6,7 +6,7 @@
 use std::ffi::c_int;
 
 use uverbs_core::PollError;
-use uverbs_core::contract::Cq as _;
+use uverbs_core::contract::{Cq as _, Extra};
 use uverbs_core::types::Timestamps;
 
 use crate::abi::{Slot, ibv_cq_ex, ibv_cq_init_attr_ex, ibv_poll_cq_attr};
@@ -26,41 +26,48 @@ const HAS_FLAGS: u32 = 1;
 const HAS_PARENT: u32 = 2;
 const SINGLE_THREADED: u32 = 1;
 
-/// The slot. Completions carry what they always do, and one kind of timestamp; VLAN, flow tag and
-/// tag matching are refused, and so is a queue that may overrun.
+/// The slot.
 pub(crate) extern "C" fn create_cq_ex(
     context: Handle<Context>,
     attr: In<ibv_cq_init_attr_ex>,
 ) -> *mut ibv_cq_ex {
-    pointer(|| {
-        let attr = attr.get()?;
-        if attr.comp_mask & !(HAS_FLAGS | HAS_PARENT) != 0 {
-            return Err(Code::INVALID);
-        }
-        let flags = match attr.comp_mask & HAS_FLAGS {
-            0 => 0,
-            _ => attr.flags,
-        };
-        if flags & !SINGLE_THREADED != 0 {
-            return Err(Code::UNSUPPORTED);
-        }
-        let parent = Handle::<Pd>::of(attr.parent_domain);
-        let parent = (attr.comp_mask & HAS_PARENT != 0).then_some(parent);
-        let one_thread = match parent {
-            Some(parent) => parent.get()?.is_of_one_thread(),
-            None => false,
-        };
-        let wanted = Wanted {
-            entries: attr.cqe,
-            cq_context: attr.cq_context,
-            channel: attr.channel,
-            vector: attr.comp_vector,
-            timestamps: timestamps(attr.wc_flags)?,
-            is_of_one_thread: one_thread || flags & SINGLE_THREADED != 0,
-            parent,
-        };
-        Ok(Cq::create(context, &wanted)?.cast())
-    })
+    pointer(|| create(context, attr.get()?, None))
+}
+
+/// Completions carry what they always do, and one kind of timestamp; VLAN, flow tag and tag
+/// matching are refused, and so is a queue that may overrun.
+pub(crate) fn create(
+    context: Handle<Context>,
+    attr: &ibv_cq_init_attr_ex,
+    extra: Option<&dyn Extra>,
+) -> Answer<*mut ibv_cq_ex> {
+    if attr.comp_mask & !(HAS_FLAGS | HAS_PARENT) != 0 {
+        return Err(Code::INVALID);
+    }
+    let flags = match attr.comp_mask & HAS_FLAGS {
+        0 => 0,
+        _ => attr.flags,
+    };
+    if flags & !SINGLE_THREADED != 0 {
+        return Err(Code::UNSUPPORTED);
+    }
+    let parent = Handle::<Pd>::of(attr.parent_domain);
+    let parent = (attr.comp_mask & HAS_PARENT != 0).then_some(parent);
+    let one_thread = match parent {
+        Some(parent) => parent.get()?.is_of_one_thread(),
+        None => false,
+    };
+    let wanted = Wanted {
+        entries: attr.cqe,
+        cq_context: attr.cq_context,
+        channel: attr.channel,
+        vector: attr.comp_vector,
+        timestamps: timestamps(attr.wc_flags)?,
+        is_of_one_thread: one_thread || flags & SINGLE_THREADED != 0,
+        parent,
+        extra,
+    };
+    Ok(Cq::create(context, &wanted)?.cast())
 }
 
 fn timestamps(carried: u64) -> Answer<Timestamps> {

@@ -95,7 +95,7 @@ impl Pd {
                     KernelObject::destroy_shared(sole.into_object())?;
                     Ok::<_, Code>(())
                 })?;
-                context.users.remove();
+                context.leave();
             }
             Kind::Parent { of, thread } => {
                 of.get()?.users.remove();
@@ -164,7 +164,7 @@ pub(crate) extern "C" fn dealloc_td(td: Handle<Td>) -> c_int {
     number(|| {
         let td = td.get()?;
         td.users.none()?;
-        Handle::<Context>::of(td.c.context).get()?.users.remove();
+        Handle::<Context>::of(td.c.context).get()?.leave();
         td.free();
         Ok(())
     })

@@ -11,7 +11,7 @@ use std::mem::MaybeUninit;
 use std::ptr::null_mut;
 
 use uverbs_any::AnyQp;
-use uverbs_core::contract::{self, Qp as _, QpInit};
+use uverbs_core::contract::{self, Extra, Qp as _, QpInit};
 use uverbs_core::types::{DeviceCaps, Ece, Gid, QpCaps, QpCreateFlags, QpType, SigMode};
 
 use crate::abi::{
@@ -22,7 +22,7 @@ use crate::answer::{Answer, number, pointer};
 use crate::builder::{self, Batch};
 use crate::context::Context;
 use crate::cq::Cq;
-use crate::dv::Xrcd;
+use crate::dv::{self, Xrcd};
 use crate::env;
 use crate::errno::{Code, set};
 use crate::events::Cookie;
@@ -43,8 +43,10 @@ pub(crate) struct Qp {
     pub(crate) c: ibv_qp_ex,
     pub(crate) queue: Locked<AnyQp>,
     pub(crate) batch: Locked<Batch>,
+    /// The functions of the vendor's header.
+    pub(crate) vendor: dv::QpFunctions,
     /// Whether it was created with the functions of `ibv_qp_ex`.
-    is_extended: bool,
+    pub(crate) is_extended: bool,
     all_signaled: bool,
     /// The XRC domain of the receiving end of a connection.
     domain: Option<Handle<Xrcd>>,
@@ -56,7 +58,7 @@ impl Object for Qp {
 }
 
 /// What a queue pair is created with.
-struct Wanted {
+struct Wanted<'a> {
     qp_context: *mut c_void,
     send_cq: *mut ibv_cq,
     recv_cq: *mut ibv_cq,
@@ -66,6 +68,8 @@ struct Wanted {
     all_signaled: bool,
     flags: u32,
     operations: Option<u64>,
+    /// The vendor's part.
+    extra: Option<&'a dyn Extra>,
 }
 
 /// A queue pair of the provider, and the place where C will know it.
@@ -98,14 +102,15 @@ impl Made {
 }
 
 impl Qp {
-    fn create(pd: Handle<Pd>, wanted: &Wanted) -> Answer<(*mut ibv_qp, QpCaps)> {
+    fn create(pd: Handle<Pd>, wanted: &Wanted<'_>) -> Answer<(*mut ibv_qp, QpCaps)> {
         let domain = pd.get()?;
         let kind = QpType::from_raw(wanted.kind);
-        let send = Handle::<Cq>::of(wanted.send_cq);
-        let recv = match kind {
-            // It receives nothing.
-            QpType::XrcInitiator => send,
-            _ => Handle::<Cq>::of(wanted.recv_cq),
+        let (send, recv) = match [wanted.send_cq, wanted.recv_cq].map(Handle::<Cq>::of) {
+            // These do only one of both.
+            [send, _] if kind == QpType::XrcInitiator => (send, send),
+            [send, recv] if kind == QpType::Driver && send.raw().is_null() => (recv, recv),
+            [send, recv] if kind == QpType::Driver && recv.raw().is_null() => (send, send),
+            [send, recv] => (send, recv),
         };
         let (send_cq, recv_cq) = (send.get()?, recv.get()?);
         let srq = Handle::<Srq>::of(wanted.srq).optional();
@@ -127,7 +132,7 @@ impl Qp {
                     },
                     flags: QpCreateFlags::from_bits_retain(wanted.flags),
                     user_handle,
-                    extra: None,
+                    extra: wanted.extra,
                 };
                 Ok::<_, Code>(provider.create_qp(&inner, &init)?)
             })
@@ -171,12 +176,13 @@ impl Qp {
             all_signaled: true,
             flags: 0,
             operations: None,
+            extra: None,
         };
         Ok(Self::give(made, &owner, &wanted).0)
     }
 
     /// Makes it known to C.
-    fn give(made: Made, owner: &Owner, wanted: &Wanted) -> (*mut ibv_qp, QpCaps) {
+    fn give(made: Made, owner: &Owner, wanted: &Wanted<'_>) -> (*mut ibv_qp, QpCaps) {
         let base = made.queue.base();
         let granted = base.caps;
         let plain = ibv_qp {
@@ -187,7 +193,7 @@ impl Qp {
             recv_cq: wanted.recv_cq,
             srq: wanted.srq,
             handle: base.object.handle(),
-            qp_num: base.number,
+            qp_num: Cell::new(base.number),
             state: Cell::new(base.state.raw().into()),
             qp_type: wanted.kind,
             mutex: Mutex::new(),
@@ -199,6 +205,7 @@ impl Qp {
             c: builder::slots(plain),
             queue: Locked::new(made.queue, needed),
             batch: Locked::new(Batch::default(), needed),
+            vendor: dv::slots(),
             is_extended: wanted.operations.is_some(),
             all_signaled: wanted.all_signaled,
             domain: owner.domain,
@@ -223,9 +230,19 @@ impl Qp {
         cqs.chain(pd).chain(srq).chain(domain).for_each(body);
     }
 
+    /// Changes the requests that are being composed; for the thread that does so.
+    pub(crate) fn compose(&self, change: impl FnOnce(&mut Batch)) {
+        self.batch.inside(change);
+    }
+
+    /// The pointer to the opened device it is on.
+    pub(crate) fn context_handle(&self) -> Handle<Context> {
+        Handle::of(self.c.qp_base.context)
+    }
+
     /// The opened device it is on.
     pub(crate) fn context<'a>(&self) -> Answer<&'a Context> {
-        Handle::of(self.c.qp_base.context).get()
+        self.context_handle().get()
     }
 
     pub(crate) fn acknowledge(&self) {
@@ -233,9 +250,10 @@ impl Qp {
         acknowledge(&c.mutex, &c.cond, &c.events_completed, 1);
     }
 
-    /// Records the state for the program.
+    /// Records the state for the program, and the number, which some have only once they are ready.
     pub(crate) fn set_state(&self, queue: &AnyQp) {
         self.c.qp_base.state.set(queue.base().state.raw().into());
+        self.c.qp_base.qp_num.set(queue.base().number);
     }
 
     /// What it was created with, for a query.
@@ -310,6 +328,7 @@ extern "C" fn ibv_create_qp(pd: Handle<Pd>, attr: Out<ibv_qp_init_attr>) -> *mut
             all_signaled: attr.sq_sig_all != 0,
             flags: 0,
             operations: None,
+            extra: None,
         };
         let (qp, granted) = Qp::create(pd, &wanted)?;
         attr.cap = caps_to_c(&granted);
@@ -341,14 +360,22 @@ fn composed(context: &Context) -> u64 {
     COMPOSED & !lacking
 }
 
-/// The slot. Segmentation offload and receive-side scaling are refused.
+/// The slot.
 pub(crate) extern "C" fn create_qp_ex(
     context: Handle<Context>,
     attr: Out<ibv_qp_init_attr_ex>,
 ) -> *mut ibv_qp {
-    pointer(|| {
+    pointer(|| Qp::create_extended(context, attr.get()?, None))
+}
+
+impl Qp {
+    /// Segmentation offload and receive-side scaling are refused.
+    pub(crate) fn create_extended(
+        context: Handle<Context>,
+        attr: &mut ibv_qp_init_attr_ex,
+        extra: Option<&dyn Extra>,
+    ) -> Answer<*mut ibv_qp> {
         let composed = composed(context.get()?);
-        let attr = attr.get()?;
         let mask = attr.comp_mask;
         if mask & !KNOWN != 0 {
             return Err(Code::INVALID);
@@ -357,11 +384,11 @@ pub(crate) extern "C" fn create_qp_ex(
             return Err(Code::UNSUPPORTED);
         }
         if QpType::from_raw(attr.qp_type) == QpType::XrcTarget {
-            if mask & HAS_DOMAIN == 0 {
+            if mask & HAS_DOMAIN == 0 || extra.is_some() {
                 return Err(Code::INVALID);
             }
             let domain = Handle::of(attr.xrcd);
-            return Qp::target(domain, attr.qp_context, Xrcd::create_target);
+            return Self::target(domain, attr.qp_context, Xrcd::create_target);
         }
         if mask & (HAS_PD | HAS_DOMAIN) != HAS_PD {
             return Err(Code::INVALID);
@@ -384,11 +411,12 @@ pub(crate) extern "C" fn create_qp_ex(
                 attr.create_flags
             },
             operations,
+            extra,
         };
-        let (qp, granted) = Qp::create(Handle::of(attr.pd), &wanted)?;
+        let (qp, granted) = Self::create(Handle::of(attr.pd), &wanted)?;
         attr.cap = caps_to_c(&granted);
         Ok(qp)
-    })
+    }
 }
 
 /// Bits of `comp_mask`.

@@ -45,7 +45,7 @@ const FEW: usize = 16;
 fn with_request(
     wr: &ibv_send_wr,
     is_datagram: bool,
-    put: impl FnOnce(&SendRequest<'_>) -> Result<(), PostError>,
+    put: impl FnOnce(&SendRequest<'_>) -> Answer<()>,
 ) -> Answer<()> {
     let part = &wr.wr;
     let key = RemoteKey::from_raw(part.second[0]);
@@ -107,7 +107,7 @@ fn with_request(
         _ => entries(wr.sg_list, wr.num_sge)?,
     };
     if wr.send_flags & INLINE == 0 {
-        return Ok(put(&request(Payload::Gather(gather)))?);
+        return put(&request(Payload::Gather(gather)));
     }
     if gather.len() <= FEW {
         let mut pieces = [&[][..]; FEW];
@@ -115,10 +115,10 @@ fn with_request(
             *piece = bytes(sge)?;
         }
         let pieces = pieces.get(..gather.len()).unwrap_or_default();
-        return Ok(put(&request(Payload::Inline(pieces)))?);
+        return put(&request(Payload::Inline(pieces)));
     }
     let pieces: Vec<_> = gather.iter().map(bytes).collect::<Answer<_>>()?;
-    Ok(put(&request(Payload::Inline(&pieces)))?)
+    put(&request(Payload::Inline(&pieces)))
 }
 
 fn ah<'a>(address: u64) -> Answer<&'a Ah> {
@@ -194,7 +194,7 @@ pub(crate) fn post_all(
     own.queue.with(|queue| {
         queue.abort_send();
         for at in 0..count {
-            let done = each(at, &mut |request, to| Ok(dv::put(queue, request, to)?));
+            let done = each(at, &mut |request, to| dv::put(queue, request, to));
             if let Err(code) = done {
                 queue.abort_send();
                 return Err(code);

@@ -9,6 +9,9 @@ use crate::errno::Code;
 #[derive(Debug, Default)]
 pub(crate) struct Users(AtomicU32);
 
+/// The bit that says that it has ended.
+const ENDED: u32 = 1 << 31;
+
 impl Users {
     pub(crate) const fn new() -> Self {
         Self(AtomicU32::new(0))
@@ -22,6 +25,23 @@ impl Users {
         self.0.fetch_sub(1, Ordering::Release);
     }
 
+    /// Removes one. Whether it was the last one of something that has [ended](Self::end).
+    pub(crate) fn leave(&self) -> bool {
+        self.0.fetch_sub(1, Ordering::AcqRel) == ENDED | 1
+    }
+
+    /// From now on the last user to [leave](Self::leave) is told. Whether there are none already.
+    ///
+    /// # Errors
+    /// EINVAL: it has ended before.
+    pub(crate) fn end(&self) -> Answer<bool> {
+        match self.0.fetch_or(ENDED, Ordering::AcqRel) {
+            0 => Ok(true),
+            before if before & ENDED != 0 => Err(Code::INVALID),
+            _ => Ok(false),
+        }
+    }
+
     /// Refuses while there are users.
     ///
     /// # Errors
@@ -31,5 +51,23 @@ impl Users {
             0 => Ok(()),
             _ => Err(Code::BUSY),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_one_to_leave_is_told() {
+        let users = Users::new();
+        users.add();
+        users.add();
+        assert_eq!(users.none(), Err(Code::BUSY));
+        assert!(!users.leave());
+        assert_eq!(users.end(), Ok(false));
+        assert_eq!(users.end(), Err(Code::INVALID));
+        assert!(users.leave());
+        assert_eq!(Users::new().end(), Ok(true));
     }
 }

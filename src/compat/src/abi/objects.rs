@@ -111,7 +111,7 @@ structs! {
         recv_cq: *mut ibv_cq,
         srq: *mut ibv_srq,
         handle: u32,
-        qp_num: u32,
+        qp_num: Cell<u32>,
         state: Cell<u32>,
         qp_type: u32,
         mutex: Mutex,

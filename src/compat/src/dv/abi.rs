@@ -7,7 +7,7 @@
 
 use std::ffi::{c_int, c_void};
 
-use crate::abi::{ibv_ah, ibv_cq, ibv_dm, ibv_pd, ibv_qp, ibv_srq, structs};
+use crate::abi::{Slot, ibv_ah, ibv_cq, ibv_dm, ibv_pd, ibv_qp, ibv_srq, structs};
 
 structs! {
     const VENDOR;
@@ -98,6 +98,55 @@ structs! {
         pd: Asked<ibv_pd, mlx5dv_pd>,
         devx: Asked<mlx5dv_devx_obj, mlx5dv_devx>,
     }
+    struct mlx5dv_qp_ex {
+        comp_mask: u64,
+        wr_set_dc_addr: Slot,
+        wr_mr_interleaved: Slot,
+        wr_mr_list: Slot,
+        wr_mkey_configure: Slot,
+        wr_set_mkey_access_flags: Slot,
+        wr_set_mkey_layout_list: Slot,
+        wr_set_mkey_layout_interleaved: Slot,
+        wr_set_mkey_sig_block: Slot,
+        wr_raw_wqe: Slot,
+        wr_set_dc_addr_stream: Slot,
+        wr_memcpy: Slot,
+        wr_set_mkey_crypto: Slot,
+    }
+    struct mlx5dv_dc_init_attr {
+        dc_type: u32,
+        dct_access_key: u64,
+    }
+    struct mlx5dv_qp_init_attr {
+        comp_mask: u64,
+        create_flags: u32,
+        dc_init_attr: mlx5dv_dc_init_attr,
+        send_ops_flags: u64,
+    }
+    #[derive(Default)]
+    struct mlx5dv_cq_init_attr {
+        comp_mask: u64,
+        cqe_comp_res_format: u8,
+        flags: u32,
+        cqe_size: u16,
+    }
+    struct mlx5dv_sched_attr {
+        parent: *mut mlx5dv_sched_node,
+        flags: u32,
+        bw_share: u32,
+        max_avg_bw: u32,
+        comp_mask: u64,
+    }
+    struct mlx5dv_port {
+        flags: u64,
+        vport: u16,
+        vport_vhca_id: u16,
+        esw_owner_vhca_id: u16,
+        rsvd0: u16,
+        vport_steering_icm_rx: u64,
+        vport_steering_icm_tx: u64,
+        reg_c0: mlx5dv_reg,
+    }
     struct mlx5dv_clock_info {
         nsec: u64,
         last_cycles: u64,
@@ -138,9 +187,19 @@ pub(crate) struct Asked<O, A> {
     pub(crate) out: *mut A,
 }
 
-/// What C knows only by its address.
-#[derive(Default)]
-#[repr(C)]
-pub(crate) struct mlx5dv_devx_obj {
-    opaque: u8,
+/// Defines what C knows only by its address.
+macro_rules! opaque {
+    ($($name:ident)*) => {$(
+        #[derive(Default)]
+        #[repr(C)]
+        pub(crate) struct $name {
+            opaque: u8,
+        }
+    )*};
+}
+
+opaque! {
+    mlx5dv_devx_obj
+    mlx5dv_sched_node
+    mlx5dv_sched_leaf
 }

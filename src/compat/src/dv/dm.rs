@@ -73,7 +73,7 @@ pub(crate) extern "C" fn free_dm(dm: Handle<Dm>) -> c_int {
         own.users.none()?;
         own.memory
             .with(|memory| Ok::<_, Code>(memory.take().ok_or(Code::INVALID)?.free()?))?;
-        Handle::<Context>::of(own.c.context).get()?.users.remove();
+        Handle::<Context>::of(own.c.context).get()?.leave();
         own.free();
         Ok(())
     })

@@ -48,7 +48,7 @@ impl<C, T> Held<C, T> {
             *inner = refused.handle.map(|object| *object);
             Err(Code::from(refused.error))
         })?;
-        self.context.get()?.users.remove();
+        self.context.get()?.leave();
         self.free();
         Ok(())
     }

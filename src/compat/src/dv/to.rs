@@ -1,4 +1,5 @@
-//! Requests that say where they go: to a shared receive queue of the peer's XRC domain.
+//! Requests that say where they go: to a shared receive queue of the peer's XRC domain, or to a
+//! target of dynamic connections.
 //!
 //! # Safety
 //!
@@ -9,7 +10,11 @@ use uverbs_any::{AnyQp, Of};
 use uverbs_core::PostError;
 use uverbs_core::contract::Qp as _;
 use uverbs_core::types::SendRequest;
-use uverbs_mlx5::QueuePair;
+use uverbs_mlx5::{DcDestination, QueuePair};
+
+use crate::ah::Ah;
+use crate::answer::Answer;
+use crate::pointer::Handle;
 
 /// Where a request goes.
 #[derive(Clone, Copy)]
@@ -18,19 +23,47 @@ pub(crate) enum To {
     Usual,
     /// To the shared receive queue with this number.
     Shared(u32),
+    /// To a target of dynamic connections.
+    Target(Target),
+}
+
+/// A target of dynamic connections.
+#[derive(Clone, Copy)]
+pub(crate) struct Target {
+    pub(super) path: Handle<Ah>,
+    pub(super) number: u32,
+    pub(super) access_key: u64,
+    pub(super) stream: u16,
 }
 
 /// Puts a request into the ring.
 #[inline]
-pub(crate) fn put(queue: &mut AnyQp, request: &SendRequest<'_>, to: To) -> Result<(), PostError> {
+pub(crate) fn put(queue: &mut AnyQp, request: &SendRequest<'_>, to: To) -> Answer<()> {
+    let To::Usual = to else {
+        return put_to(queue, request, to);
+    };
+    // SAFETY: the program's promise.
+    Ok(unsafe { queue.put_send(request) }?)
+}
+
+fn put_to(queue: &mut AnyQp, request: &SendRequest<'_>, to: To) -> Answer<()> {
+    let own: Option<&mut QueuePair> = queue.of_mut();
+    let own = own.ok_or(PostError::UnsupportedOperation)?;
     match to {
         // SAFETY: the program's promise.
-        To::Usual => unsafe { queue.put_send(request) },
-        To::Shared(number) => {
-            let queue: Option<&mut QueuePair> = queue.of_mut();
-            let queue = queue.ok_or(PostError::UnsupportedOperation)?;
+        To::Usual => unsafe { own.put_send(request) }?,
+        // SAFETY: the program's promise.
+        To::Shared(number) => unsafe { own.put_xrc(request, number) }?,
+        To::Target(target) => {
+            let to = DcDestination {
+                address: &target.path.get()?.address,
+                number: target.number,
+                access_key: target.access_key,
+                stream: target.stream,
+            };
             // SAFETY: the program's promise.
-            unsafe { queue.put_xrc(request, number) }
+            unsafe { own.put_dc(request, &to) }?;
         }
     }
+    Ok(())
 }

@@ -83,7 +83,7 @@ pub(crate) extern "C" fn close_xrcd(domain: Handle<Xrcd>) -> c_int {
             KernelObject::destroy_shared(object)?;
             Ok::<_, Code>(())
         })?;
-        Handle::<Context>::of(own.c.context).get()?.users.remove();
+        Handle::<Context>::of(own.c.context).get()?.leave();
         own.free();
         Ok(())
     })
