@@ -139,3 +139,15 @@ fn perftest_on_rxe() {
 fn perftest_on_connectx() {
     perftest(Devices::Connectx, &[]);
 }
+
+/// Extended connections, which rxe does not have.
+#[test]
+fn extended_connections_on_connectx() {
+    let devices = Devices::Connectx;
+    let guest = boot(devices).unwrap();
+    for program in ["ib_write_bw", "ib_send_bw"] {
+        let mode: &[&str] = &["-n", "100", "-c", "XRC"];
+        in_modes(&guest, devices, program, &[mode], WAITING);
+    }
+    guest.power_off().unwrap();
+}
