@@ -313,6 +313,7 @@ impl Group {
         Ok(event.map(|event| self.seen(&event)))
     }
 
+    #[cfg(feature = "tokio")]
     pub(super) async fn event_by<W: Waits>(&mut self, by: &W) -> Result<Option<GroupEvent>> {
         let event = by.event(&self.handle, None).await?;
         Ok(event.map(|event| self.seen(&event)))
