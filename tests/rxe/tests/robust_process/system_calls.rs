@@ -67,8 +67,8 @@ fn the_number_of_addresses_costs_no_system_call() {
     assert_eq!(more, [few; 4]);
 }
 
-/// The system calls of a helper up to its last mark, but for those that read the clock, and how many
-/// there were at each mark.
+/// The system calls of a helper up to its last mark, but for those that read the clock, and how
+/// many there were at each mark.
 fn calls_of(name: &str, marks: usize) -> (Vec<SystemCall>, Vec<usize>) {
     let program = Program::named(name);
     let mut traced = program.trace();

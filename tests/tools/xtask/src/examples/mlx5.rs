@@ -20,8 +20,8 @@ const TREES: [&str; 2] = ["scheduling.toml", "scheduling-other.toml"];
 /// some tolerance for a busy host: without shares both get half.
 const SEVEN_OF_TEN: std::ops::RangeInclusive<u32> = 60..=80;
 
-/// The most that the group with the cap gets alone, in Mb/s: not much more than the cap. A busy host
-/// may send less.
+/// The most that the group with the cap gets alone, in Mb/s: not much more than the cap. A busy
+/// host may send less.
 const UP_TO_THE_CAP: u32 = 4300;
 
 /// A program with its arguments, and texts that it prints. DEVICE is replaced by a function's name.

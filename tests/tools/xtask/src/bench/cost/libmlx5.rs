@@ -1,5 +1,5 @@
-//! What libmlx5 takes for the same loops, counted in a guest: as it is, without its locks, and by its
-//! newer functions.
+//! What libmlx5 takes for the same loops, counted in a guest: as it is, without its locks, and by
+//! its newer functions.
 
 use testbed::{Connectx, Function, Kernel, Machine, host};
 

@@ -1,8 +1,8 @@
 //! `cargo xtask bench --user`: instructions and time of the data path in a user's crate, which is
 //! outside this workspace: with the default release profile, and with link-time optimisation.
 //!
-//! The crate is `tests/cost/downstream`. Its device is the software ConnectX in the process, so that
-//! times are those of this machine. libmlx5 is counted in a virtual machine.
+//! The crate is `tests/cost/downstream`. Its device is the software ConnectX in the process, so
+//! that times are those of this machine. libmlx5 is counted in a virtual machine.
 
 use anyhow::{Context as _, bail};
 use serde_json::{Value, json};
