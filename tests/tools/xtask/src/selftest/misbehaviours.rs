@@ -307,7 +307,7 @@ pub(super) const ROWS: &[Row] = &[
         &[
             "atomics/compare and swap",
             "atomics/fetch and add",
-            "atomics/order of bytes",
+            "atomics/byte order",
         ],
     ),
     ib("atomic-lost", &["atomics/at the same time"]),
