@@ -2,6 +2,10 @@
 
 use super::*;
 
+/// How many messages a task sends at most. There is room for all of them: a request that is dropped
+/// while it waits for room is never sent.
+const MESSAGES: u32 = 8;
+
 /// Numbers that look random.
 struct Random(u64);
 
@@ -23,7 +27,7 @@ fn a_thousand_tasks_of_tokio_whose_futures_are_dropped_at_random() {
     let many = || {
         hub(&pd, |hub| {
             hub.connections(tasks)
-                .sends(2)
+                .sends(MESSAGES)
                 .receives(2)
                 .buffers(tasks * 6)
         })
@@ -63,7 +67,7 @@ fn a_thousand_tasks_of_tokio_whose_futures_are_dropped_at_random() {
 async fn client_and_server(hub: Arc<Hub>, here: Connection, there: Connection, seed: u64) -> usize {
     let mut random = Random(seed + 1);
     let (mut sent, mut heard) = (0, 0);
-    for _ in 0..8 {
+    for _ in 0..MESSAGES {
         let Ok(mut buffer) = hub.buffer() else { break };
         buffer[..8].copy_from_slice(&seed.to_ne_bytes());
         let mut request = Box::pin(here.send(buffer, 8));

@@ -39,7 +39,11 @@ const CASES: &str = "32";
 
 /// Tests that need features programs run by QEMU lack, by part of their names, and the missing
 /// feature.
-const LACKING: [(&str, &str); 2] = [
+const LACKING: [(&str, &str); 3] = [
+    (
+        "threads_that_wait_for_nothing_sleep",
+        "counts of how often a thread slept that leave out the emulator's own locks",
+    ),
     (
         "discover::tests::forks::the_kernel_does_it",
         "flags in /proc/self/smaps, which QEMU makes up without them",
