@@ -46,7 +46,11 @@ const ASAN: &str = "asan";
 const LONG: [&str; 2] = [TSAN, ASAN];
 
 /// What the steps leave out of what they check, and the command that runs it.
-const MORE: [(&str, &str); 5] = [
+const MORE: [(&str, &str); 6] = [
+    (
+        "cargo xtask test --full",
+        "Debian's programs and the examples on other kernels, more paths to the kernel",
+    ),
     (
         "cargo xtask tsan",
         "other packages than the tests on the fake kernel",
@@ -106,18 +110,26 @@ const STEPS: [Step; 24] = [
     ("aarch64", |_| {
         cross::run(&cross::Options::share()).map(drop)
     }),
-    ("unit", |options| test::whole(Level::Unit, options.steady)),
-    ("fake", |options| test::whole(Level::Fake, options.steady)),
-    ("testbed", |options| {
-        test::whole(Level::Testbed, options.steady)
+    ("unit", |options| {
+        test::level(Level::Unit, !options.all, options.steady)
     }),
-    ("rxe", |options| test::whole(Level::Rxe, options.steady)),
-    ("mlx5", |options| test::whole(Level::Mlx5, options.steady)),
+    ("fake", |options| {
+        test::level(Level::Fake, !options.all, options.steady)
+    }),
+    ("testbed", |options| {
+        test::level(Level::Testbed, !options.all, options.steady)
+    }),
+    ("rxe", |options| {
+        test::level(Level::Rxe, !options.all, options.steady)
+    }),
+    ("mlx5", |options| {
+        test::level(Level::Mlx5, !options.all, options.steady)
+    }),
     ("interop", |options| {
-        test::whole(Level::Interop, options.steady)
+        test::level(Level::Interop, !options.all, options.steady)
     }),
     ("connectx", |options| {
-        test::whole(Level::Connectx, options.steady)
+        test::level(Level::Connectx, !options.all, options.steady)
     }),
 ];
 

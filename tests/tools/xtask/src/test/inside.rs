@@ -258,7 +258,11 @@ fn report(failed: &[String]) -> anyhow::Result<()> {
 /// The kernels and paths to run the rxe tests with.
 fn combinations(options: &Options) -> Vec<(&str, Way)> {
     if !options.all && !options.is_quick() && options.kernel.is_empty() && options.path.is_empty() {
-        return RXE_MATRIX.to_vec();
+        let elsewhere = [Way::Ioctl, Way::InvokeWrite];
+        let matrix = RXE_MATRIX.into_iter();
+        return matrix
+            .filter(|(_, way)| !options.selected || !elsewhere.contains(way))
+            .collect();
     }
     let ways = match options.path.as_slice() {
         [] if options.all => &Way::ALL[..],

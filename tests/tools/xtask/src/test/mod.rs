@@ -128,6 +128,10 @@ pub(crate) struct Options {
     /// `cargo xtask coverage`.
     #[arg(long)]
     pub(crate) seen: bool,
+    /// Leave out what differs little from what is run: Debian's programs and the examples on other
+    /// kernels, and paths to the kernel that the other driver's tests take.
+    #[arg(skip)]
+    pub(crate) selected: bool,
     /// Where to copy the line counts of tests in machines; the tests are built for that then.
     #[arg(skip)]
     pub(crate) counts: Option<PathBuf>,
@@ -226,10 +230,11 @@ fn left_out() -> String {
     )
 }
 
-/// Runs all of a level; with `steady`, a flaky test is a failure.
-pub(crate) fn whole(level: Level, steady: bool) -> anyhow::Result<()> {
+/// Runs a level, all of it or what is `selected`; with `steady`, a flaky test is a failure.
+pub(crate) fn level(level: Level, selected: bool, steady: bool) -> anyhow::Result<()> {
     let options = Options {
         steady,
+        selected,
         ..Options::of(level)
     };
     run(&options).map(drop)
@@ -295,7 +300,7 @@ fn one_level(level: Level, options: &Options, unsteady: &mut Vec<String>) -> any
             if options.is_quick() {
                 return tests;
             }
-            let examples = examples::mlx5::run(&kernels(options), &options.filters);
+            let examples = examples::mlx5::run(&some_kernels(options), &options.filters);
             tests.and(examples)
         }
         Level::Rxe => {
@@ -303,7 +308,7 @@ fn one_level(level: Level, options: &Options, unsteady: &mut Vec<String>) -> any
             if options.machine != On::X86_64 || options.is_quick() {
                 return tests;
             }
-            let examples = examples::run(&kernels(options), &options.filters);
+            let examples = examples::run(&some_kernels(options), &options.filters);
             tests.and(examples)
         }
     }
@@ -325,7 +330,7 @@ fn own_machines(
         let kernels = match *package {
             // What kernels differ in is below the library for C programs.
             "compat-tests" if options.kernel.is_empty() => vec![QUICK_KERNEL],
-            "compat-tests" | "interop" => kernels(options),
+            "compat-tests" | "interop" => some_kernels(options),
             _ => vec!["all"],
         };
         for kernel in &kernels {
@@ -396,6 +401,14 @@ fn kernels(options: &Options) -> Vec<&str> {
     options.kernel.iter().map(String::as_str).collect()
 }
 
+/// The kernels of what differs little between them.
+fn some_kernels(options: &Options) -> Vec<&str> {
+    if options.selected && options.kernel.is_empty() {
+        return vec![QUICK_KERNEL];
+    }
+    kernels(options)
+}
+
 fn require(package: &str) -> anyhow::Result<()> {
     let metadata = Metadata::read()?;
     metadata
@@ -442,6 +455,7 @@ impl Options {
             tries: TRIES,
             include_ignored: false,
             seen: false,
+            selected: false,
             counts: None,
             filters: Vec::new(),
         }
