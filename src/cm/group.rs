@@ -280,7 +280,8 @@ impl Group {
             return Err(Error::new(Op::AttachMulticast, ErrorKind::InvalidState)
                 .hint("the group was joined to send only"));
         }
-        check(queue, |context| self.is_on(context), self.way.qkey)?;
+        let is_on = |context: &_| self.is_on(context);
+        check(Op::AttachMulticast, queue, is_on, self.way.qkey)?;
         queue.attach_multicast(&self.gid(), self.way.address.dlid)
     }
 

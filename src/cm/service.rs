@@ -211,7 +211,8 @@ impl DatagramRequest {
     /// was not built with [`DATAGRAM_QKEY`]; the request is rejected.
     #[doc(alias = "rdma_accept")]
     pub fn accept(self, queue: &owned::QueuePair<Ud>, data: AnswerData) -> Result<(), CmError> {
-        check(queue, |context| self.way.is_on(context), DATAGRAM_QKEY)?;
+        let is_on = |context: &_| self.way.is_on(context);
+        check(Op::CmAccept, queue, is_on, DATAGRAM_QKEY)?;
         let params = ConnectionParams {
             qp_num: queue.qp_num(),
             private_data: data.data(),
@@ -236,11 +237,12 @@ impl DatagramRequest {
 
 /// Whether peers can reach a queue pair by what they are told.
 pub(super) fn check(
+    op: Op,
     queue: &owned::QueuePair<Ud>,
     is_on: impl FnOnce(&crate::Context) -> bool,
     qkey: u32,
 ) -> Result<()> {
-    let (op, context) = (Op::CmAccept, queue.pd().context());
+    let context = queue.pd().context();
     if !is_on(context) {
         return Err(Error::invalid(op, "queue_pair")
             .fact("device", context.name().to_owned())
