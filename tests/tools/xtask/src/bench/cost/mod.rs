@@ -134,6 +134,7 @@ fn start(options: &Options) -> anyhow::Result<(String, Vec<start::Row>)> {
         .with_debian_tools()
         .with_binary(programs::uverbs()?, "uverbs")
         .with_binary(programs::reach_rts()?, start::REACH_RTS)
+        .with_binary(programs::example(start::EXAMPLE)?, start::EXAMPLE)
         .boot()?;
     let rows = start::measure(&guest)?;
     let release = guest.release();

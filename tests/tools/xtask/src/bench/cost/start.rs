@@ -22,6 +22,10 @@ const PATIENCE: Duration = Duration::from_secs(20);
 const THEIRS: &str = "ibv_rc_pingpong";
 const OURS: &str = "uverbs pingpong";
 
+/// The example whose memory and size are compared, with both ends in one process. Our tool's are
+/// those of all its commands.
+pub(super) const EXAMPLE: &str = "ping_pong_rc";
+
 /// A program that connects a queue pair to itself and does nothing else; `sched_yield` marks the
 /// start of `main` and the end. Most system calls of our ping-pong are made by musl's allocator
 /// while the command line is parsed.
@@ -61,7 +65,7 @@ pub(super) fn measure(guest: &Guest) -> anyhow::Result<Vec<Row>> {
         theirs,
         ours,
     };
-    let [theirs, ours] = sizes(guest)?;
+    let [theirs, ours, tool] = sizes(guest)?;
     Ok(vec![
         row(
             "system calls until RTS",
@@ -71,6 +75,16 @@ pub(super) fn measure(guest: &Guest) -> anyhow::Result<Vec<Row>> {
         row("a whole run with one message", "ms", times(guest)?),
         row("most memory resident", "KiB", [theirs[0], ours[0]]),
         row("program and libraries", "KiB", [theirs[1], ours[1]]),
+        row(
+            "most memory resident, our whole tool",
+            "KiB",
+            [theirs[0], tool[0]],
+        ),
+        row(
+            "program and libraries, our whole tool",
+            "KiB",
+            [theirs[1], tool[1]],
+        ),
     ])
 }
 
@@ -164,26 +178,26 @@ fn client(guest: &Guest, line: &str) -> anyhow::Result<Duration> {
     Ok(output.elapsed)
 }
 
-/// The peak resident size of each in KiB, and the size of the files it maps, while both exchange
-/// messages: theirs, then ours.
-fn sizes(guest: &Guest) -> anyhow::Result<[[f64; 2]; 2]> {
-    let many = ["-n", "100000000"];
-    let server = guest.spawn(Command::new(THEIRS).args(["-d", "mlx5_0"]).args(many))?;
-    let ours = format!(
-        "until {OURS} -d mlx5_1 -n {} --wait 20 127.0.0.1; do :; done",
-        many[1]
-    );
-    let ours = guest.spawn(Command::shell(ours))?;
-    let look = r#"
-        until [ "$(pidof uverbs)" ]; do usleep 10000; done; sleep 2
-        for name in ibv_rc_pingpong uverbs; do
+/// The peak resident size of each in KiB, and the size of the files it maps, while they exchange
+/// messages: of theirs with our tool, and of our example.
+fn sizes(guest: &Guest) -> anyhow::Result<[[f64; 2]; 3]> {
+    let many = "100000000";
+    let server = guest.spawn(Command::new(THEIRS).args(["-d", "mlx5_0", "-n", many]))?;
+    let tool = format!("until {OURS} -d mlx5_1 -n {many} --wait 20 127.0.0.1; do :; done");
+    let tool = guest.spawn(Command::shell(tool))?;
+    let example = guest.spawn(Command::new(EXAMPLE).args(["mlx5_1", many]))?;
+    let look = format!(
+        r#"
+        until [ "$(pidof uverbs)" ] && [ "$(pidof {EXAMPLE})" ]; do usleep 10000; done; sleep 2
+        for name in {THEIRS} {EXAMPLE} uverbs; do
             process=/proc/$(pidof $name)
-            awk '/VmHWM/ { print $2 }' $process/status
-            awk '$6 ~ "^/" { print $6 }' $process/maps | sort -u | xargs stat -c %s | awk '{ sum += $1 } END { print sum / 1024 }'
+            awk '/VmHWM/ {{ print $2 }}' $process/status
+            awk '$6 ~ "^/" {{ print $6 }}' $process/maps | sort -u | xargs stat -c %s | awk '{{ sum += $1 }} END {{ print sum / 1024 }}'
         done
-    "#;
+    "#
+    );
     let seen = guest.run(Command::shell(look).timeout(PATIENCE))?.check()?;
-    for child in [&ours, &server] {
+    for child in [&example, &tool, &server] {
         child.kill()?;
     }
     let figures: Vec<f64> = seen
@@ -192,8 +206,8 @@ fn sizes(guest: &Guest) -> anyhow::Result<[[f64; 2]; 2]> {
         .map(str::parse)
         .collect::<Result<_, _>>()
         .with_context(|| seen.stdout_text())?;
-    let [a, b, c, d] = figures[..] else {
-        bail!("four figures were expected: {figures:?}");
+    let [a, b, c, d, e, f] = figures[..] else {
+        bail!("six figures were expected: {figures:?}");
     };
-    Ok([[a, b], [c, d]])
+    Ok([[a, b], [c, d], [e, f]])
 }
