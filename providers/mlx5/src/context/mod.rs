@@ -8,7 +8,7 @@ mod pd;
 mod thread;
 mod vport;
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use uverbs_core::contract::{self, ContextBase};
@@ -37,7 +37,7 @@ pub struct Context {
     trackers: Arc<Trackers>,
     clocks: Clocks,
     /// The links of the ports that have been queried.
-    links: Mutex<HashMap<u8, PortLink>>,
+    links: Mutex<BTreeMap<u8, PortLink>>,
 }
 
 /// What address handles need to know about a port.
@@ -150,7 +150,7 @@ impl Context {
         Ok(link)
     }
 
-    fn links(&self) -> MutexGuard<'_, HashMap<u8, PortLink>> {
+    fn links(&self) -> MutexGuard<'_, BTreeMap<u8, PortLink>> {
         self.links.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -133,9 +133,12 @@ impl contract::SendBatch for SendBatch<'_> {
     #[inline(always)]
     unsafe fn push(&mut self, request: &SendRequest<'_>) -> Result<(), PostError> {
         let (spot, flags) = (self.spot(), self.flags);
-        let put = self.ring.put_usual(spot, *request, |ring, request| {
-            ring.put_aside(spot.block, spot.requests, flags, request)
-        });
+        let put = self.ring.put_usual(
+            spot,
+            *request,
+            |_, head| Ok(head),
+            |ring, request| Err(ring.put_aside(spot.block, spot.requests, flags, request)),
+        );
         match put {
             Ok(head) => {
                 self.go_on(head);
@@ -256,7 +259,13 @@ impl SendRing {
         let put = self.put_prepared(spot, prepared, posting, |ring| {
             ring.post_prepared_apart(prepared, posting)
         });
-        self.posted(spot, put)
+        match put {
+            Ok(head) => {
+                self.posted(spot, head);
+                Ok(())
+            }
+            Err(result) => result,
+        }
     }
 
     #[cold]

@@ -55,31 +55,24 @@ impl SendRing {
     #[inline(always)]
     pub(super) fn post_one(&mut self, request: SendRequest<'_>) -> Result<(), PostError> {
         let spot = self.spot();
-        let put = self.put_usual(spot, request, Self::post_apart);
-        self.posted(spot, put)
+        let done = |ring: &mut Self, head| {
+            ring.posted(spot, head);
+            Ok(())
+        };
+        self.put_usual(spot, request, done, Self::post_apart)
     }
 
     /// Submits the request of one block that was put at `spot`, the end, and starts with the word
-    /// in `put`. One that was posted apart is over, with this result.
+    /// `head`.
     #[expect(clippy::inline_always, reason = "a part of posting")]
     #[inline(always)]
-    pub(super) fn posted(
-        &mut self,
-        spot: Spot,
-        put: Result<u64, Result<(), PostError>>,
-    ) -> Result<(), PostError> {
-        match put {
-            Ok(head) => {
-                self.end.block = spot.block.wrapping_add(1);
-                self.end.requests = spot.requests.wrapping_add(1);
-                self.hand_over(1, true, head);
-                Ok(())
-            }
-            Err(result) => result,
-        }
+    pub(super) fn posted(&mut self, spot: Spot, head: u64) {
+        self.end.block = spot.block.wrapping_add(1);
+        self.end.requests = spot.requests.wrapping_add(1);
+        self.hand_over(1, true, head);
     }
 
-    /// The same for any request.
+    /// Puts any request and submits it.
     #[cold]
     #[inline(never)]
     fn post_apart(&mut self, request: SendRequest<'_>) -> Result<(), PostError> {

@@ -53,24 +53,24 @@ impl SendRing {
         let spot = self.spot();
         // A copy is passed: once the address of the request is passed on, the compiler no longer
         // knows anything about its fields.
-        match self.put_usual(spot, *request, Self::put_apart) {
-            Ok(head) => {
-                self.go_on(1, head);
-                Ok(())
-            }
-            Err(result) => result,
-        }
+        let done = |ring: &mut Self, head| {
+            ring.go_on(1, head);
+            Ok(())
+        };
+        self.put_usual(spot, *request, done, Self::put_apart)
     }
 
-    /// Writes a request of one block at `spot`, and returns its first word. The end of the ring
-    /// stays where it is. One that is not usual is left to `apart`.
+    /// Writes a request of one block at `spot`, and passes its first word to `done`. The end of the
+    /// ring stays where it is. One that is not usual is left to `apart`. Each makes its own result:
+    /// one that is made of both would be stored, and loaded to be told apart.
     #[inline(always)]
     pub(super) fn put_usual<T>(
         &mut self,
         spot: Spot,
         request: SendRequest<'_>,
+        done: impl FnOnce(&mut Self, u64) -> T,
         apart: impl FnOnce(&mut Self, SendRequest<'_>) -> T,
-    ) -> Result<u64, T> {
+    ) -> T {
         // Taken apart, and put together again where it is needed: otherwise it would be in memory.
         let SendRequest {
             wr_id,
@@ -87,7 +87,7 @@ impl SendRing {
             destination,
         };
         let Some(shape) = Shape::of(&operation) else {
-            return Err(apart(self, whole(payload)));
+            return apart(self, whole(payload));
         };
         let is_usual = spot.is_free && self.fork.is_current() && destination.is_none();
         match payload {
@@ -97,9 +97,10 @@ impl SendRing {
                     && self.gathered.contains(shape.needs)
                     && (1..=MAX_SGE_LENGTH).contains(&sge.length)
                 {
-                    Ok(self.write_gather(spot, &shape, wr_id, flags, &sge))
+                    let head = self.write_gather(spot, &shape, wr_id, flags, &sge);
+                    done(self, head)
                 } else {
-                    Err(apart(self, whole(Payload::Gather(&[sge]))))
+                    apart(self, whole(Payload::Gather(&[sge])))
                 }
             }
             // Data that fits the first block, and is not so short that it is assembled byte by
@@ -112,12 +113,13 @@ impl SendRing {
                     && shape.opcode != opcode::READ
                     && BlockMut::fits(inline_start(shape.remote), slice.len())
                 {
-                    Ok(self.write_inline(spot, &shape, wr_id, flags, slice))
+                    let head = self.write_inline(spot, &shape, wr_id, flags, slice);
+                    done(self, head)
                 } else {
-                    Err(apart(self, whole(Payload::Inline(&[slice]))))
+                    apart(self, whole(Payload::Inline(&[slice])))
                 }
             }
-            payload => Err(apart(self, whole(payload))),
+            payload => apart(self, whole(payload)),
         }
     }
 

@@ -230,6 +230,9 @@ impl Consumer {
             }
             // No more than there are slots.
             let taken = self.position().wrapping_sub(before) as usize;
+            if taken == rest.len() {
+                return Ok(out.len());
+            }
             count += taken;
             if taken != 0 {
                 continue;

@@ -9,7 +9,7 @@
 //! reuse at any time, the queues that had it one after another are distinguished by the positions
 //! of their completion queues when they were created.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, PoisonError, Weak};
 
 use crate::cqe::CqShared;
@@ -49,7 +49,7 @@ pub(crate) const NO_NUMBER: u32 = 0x00ff_ffff;
 const SOME: usize = 4;
 
 /// The device's own number of a queue.
-#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
 pub(crate) enum DeviceNumber {
     QueuePair(u32),
     /// A shared receive queue of XRC.
@@ -105,7 +105,7 @@ struct Table {
     /// be waiting.
     resting: VecDeque<(u32, Marks)>,
     /// Our numbers for each of the device's, oldest first.
-    by_device: HashMap<DeviceNumber, Vec<u32>>,
+    by_device: BTreeMap<DeviceNumber, Vec<u32>>,
 }
 
 #[derive(Debug, Default)]
