@@ -12,7 +12,7 @@ use super::connector::Connector;
 use super::data::ResolveData;
 use super::error::{CmError, Step};
 use super::handle::Handle;
-use super::route::PeerRoute;
+use super::route::{self, PeerRoute};
 use super::service::DATAGRAM_QKEY;
 use super::wait::{Blocking, Waits, deadline, now};
 use crate::transport::Ud;
@@ -101,8 +101,7 @@ impl ResolvedService {
         send_cq: &'a CompletionQueue,
         recv_cq: &'a CompletionQueue,
     ) -> QueuePairBuilder<'a, Ud> {
-        let builder = pd.queue_pair(Ud, send_cq, recv_cq);
-        builder.port(self.way.device().port).qkey(DATAGRAM_QKEY)
+        route::datagram_queue_pair(self.way.device(), DATAGRAM_QKEY, pd, send_cq, recv_cq)
     }
 
     /// `rdma_connect`—asks the service for its queue pair, and waits for the answer. Two commands,

@@ -13,6 +13,7 @@ use super::channel::EventChannel;
 use super::connector::{Connector, LIMIT, connect};
 use super::error::{CmError, Step, failure};
 use super::handle::Handle;
+use super::route;
 use super::service::check;
 use super::table::Takes;
 use super::wait::{Blocking, Waits, deadline, now};
@@ -249,8 +250,15 @@ impl Group {
 
     /// Whether `context` is that device, opened.
     pub fn is_on(&self, context: &Context) -> bool {
-        let index = context.info().index;
-        index.is_none_or(|index| index == self.device.index)
+        route::is_on(self.device, context)
+    }
+
+    /// Opens that device, as [`PeerRoute::open`](super::PeerRoute::open).
+    ///
+    /// # Errors
+    /// As there.
+    pub fn open(&self) -> Result<Context> {
+        route::open(self.device)
     }
 
     /// A builder for a queue pair at that port, with the group's queue key. It has to be of
@@ -261,8 +269,7 @@ impl Group {
         send_cq: &'a CompletionQueue,
         recv_cq: &'a CompletionQueue,
     ) -> QueuePairBuilder<'a, Ud> {
-        let builder = pd.queue_pair(Ud, send_cq, recv_cq);
-        builder.port(self.device.port).qkey(self.way.qkey)
+        route::datagram_queue_pair(self.device, self.way.qkey, pd, send_cq, recv_cq)
     }
 
     /// `ibv_attach_mcast`—has a queue pair receive what is sent to the group. One system call.

@@ -6,7 +6,7 @@ use uverbs_core::cm::{self, BoundDevice, CmAddress, Route};
 use uverbs_core::{Error, ErrorKind, Op, Result};
 
 use super::handle::Handle;
-use crate::transport::Rc;
+use crate::transport::{Rc, Ud};
 use crate::{CompletionQueue, Context, ProtectionDomain, QueuePairBuilder};
 
 /// A peer's address, and the device and path that lead to it: what a
@@ -68,11 +68,7 @@ impl PeerRoute {
 
     /// Whether `context` is that device, opened.
     pub fn is_on(&self, context: &Context) -> bool {
-        // Of what was not found by netlink the index is not known.
-        context
-            .info()
-            .index
-            .is_none_or(|index| index == self.device.index)
+        is_on(self.device, context)
     }
 
     /// Opens that device. About ten system calls; none waits.
@@ -81,17 +77,7 @@ impl PeerRoute {
     /// [`NotFound`](ErrorKind::NotFound): it is gone, or not in this network namespace; else as
     /// [`Context::open`].
     pub fn open(&self) -> Result<Context> {
-        let mut options = crate::discover::Options::default();
-        options.learn_fork = true;
-        let found = uverbs_core::discover::list(&options)?
-            .into_iter()
-            .find(|info| info.index == Some(self.device.index));
-        let Some(info) = found else {
-            return Err(Error::new(Op::OpenDevice, ErrorKind::NotFound)
-                .fact("device_index", self.device.index)
-                .hint("the device was removed, or is not in this network namespace"));
-        };
-        crate::Device { info }.open()
+        open(self.device)
     }
 
     /// A builder for a queue pair at the device's port. It has to be of
@@ -104,4 +90,37 @@ impl PeerRoute {
     ) -> QueuePairBuilder<'a, Rc> {
         pd.queue_pair(Rc, send_cq, recv_cq).port(self.device.port)
     }
+}
+
+/// Whether a context is of this device.
+pub(super) fn is_on(device: BoundDevice, context: &Context) -> bool {
+    // Of what was not found by netlink the index is not known.
+    let index = context.info().index;
+    index.is_none_or(|index| index == device.index)
+}
+
+pub(super) fn open(device: BoundDevice) -> Result<Context> {
+    let mut options = crate::discover::Options::default();
+    options.learn_fork = true;
+    let found = uverbs_core::discover::list(&options)?
+        .into_iter()
+        .find(|info| info.index == Some(device.index));
+    let Some(info) = found else {
+        return Err(Error::new(Op::OpenDevice, ErrorKind::NotFound)
+            .fact("device_index", device.index)
+            .hint("the device was removed, or is not in this network namespace"));
+    };
+    crate::Device { info }.open()
+}
+
+/// A builder for a queue pair for datagrams at the device's port, with this queue key.
+pub(super) fn datagram_queue_pair<'a>(
+    device: BoundDevice,
+    qkey: u32,
+    pd: &'a ProtectionDomain,
+    send_cq: &'a CompletionQueue,
+    recv_cq: &'a CompletionQueue,
+) -> QueuePairBuilder<'a, Ud> {
+    let builder = pd.queue_pair(Ud, send_cq, recv_cq);
+    builder.port(device.port).qkey(qkey)
 }

@@ -15,7 +15,7 @@ use super::data::AnswerData;
 use super::error::CmError;
 use super::handle::Handle;
 use super::listener::{ListenerBuilder, gave_up, listen, next_request};
-use super::route::PeerRoute;
+use super::route::{self, PeerRoute};
 use super::table::Takes;
 use super::wait::{Blocking, Waits, deadline, now};
 use crate::transport::Ud;
@@ -195,8 +195,7 @@ impl DatagramRequest {
         send_cq: &'a CompletionQueue,
         recv_cq: &'a CompletionQueue,
     ) -> QueuePairBuilder<'a, Ud> {
-        let builder = pd.queue_pair(Ud, send_cq, recv_cq);
-        builder.port(self.way.device().port).qkey(DATAGRAM_QKEY)
+        route::datagram_queue_pair(self.way.device(), DATAGRAM_QKEY, pd, send_cq, recv_cq)
     }
 
     /// `rdma_accept`—tells the peer the number of a queue pair, its queue key, and `data`. One

@@ -13,15 +13,23 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// What those programs exchange: 16 bytes each way.
 const MESSAGE: &str = "0123456789abcdef";
 
-fn boot() -> Guest {
+/// Our example of datagrams by address.
+const DATAGRAMS: &str = "datagrams_by_address";
+
+/// The other end of `ucmatose`.
+const PEER: &str = "ucmatose-peer";
+
+fn machine() -> Machine {
     let kernel = std::env::var("UVERBS_TEST_KERNEL");
     let kernel = Kernel::named(kernel.as_deref().unwrap_or("6.12")).unwrap();
     Machine::new(kernel)
         .with_debian_tools()
         .with_debian_packages(&["rdmacm-utils"])
-        .with_binary(testbed::cargo::tool().unwrap(), "uverbs")
-        .boot()
-        .unwrap()
+}
+
+fn boot() -> Guest {
+    let tool = testbed::cargo::tool().unwrap();
+    machine().with_binary(tool, "uverbs").boot().unwrap()
 }
 
 /// The tool, which has that message on its standard input, and tells how much it received.
@@ -118,6 +126,112 @@ fn rping_as_client_and_as_server() {
             theirs.stdout_text()
         );
     }
+    finish(&guest);
+    guest.power_off().unwrap();
+}
+
+fn boot_for_datagrams() -> Guest {
+    let build = [
+        "build",
+        "--release",
+        "--package",
+        "uverbs",
+        "--example",
+        DATAGRAMS,
+    ];
+    let example = testbed::cargo::build_program(DATAGRAMS, &build).unwrap();
+    machine().with_binary(example, DATAGRAMS).boot().unwrap()
+}
+
+/// Runs the first until it says `ready`, then the second to its end. Returns what both said.
+fn both(guest: &Guest, first: (&str, &[&str]), ready: &str, second: (&str, &[&str])) -> String {
+    let waiting = guest.spawn(in_terminal(first.0, first.1)).unwrap();
+    waiting.wait_for_text(ready, PATIENCE).unwrap();
+    let ended = guest.run(in_terminal(second.0, second.1)).unwrap();
+    let waiting = waiting.wait().unwrap();
+    let said = format!("{}{}", waiting.stdout_text(), ended.stdout_text());
+    for side in [waiting, ended] {
+        side.check()
+            .unwrap_or_else(|error| panic!("{error}: {said}"));
+    }
+    said
+}
+
+#[test]
+fn udaddy_as_client_and_as_server() {
+    let guest = boot_for_datagrams();
+    let (serve, ask) = (["serve", "10.1.0.1"], ["ask", "10.1.0.1"]);
+    let theirs = ("udaddy", &["-s", "10.1.0.1"][..]);
+    let said = both(&guest, (DATAGRAMS, &serve), "serving at", theirs);
+    assert!(
+        said.contains("10 messages heard, 10 answers sent"),
+        "{said}"
+    );
+    assert!(said.contains("data transfers complete"), "{said}");
+    assert!(said.contains("test complete"), "{said}");
+
+    let said = both(
+        &guest,
+        ("udaddy", &[]),
+        "starting server",
+        (DATAGRAMS, &ask),
+    );
+    assert!(
+        said.contains("10 messages sent, 10 answers heard"),
+        "{said}"
+    );
+    assert!(said.contains("data transfers complete"), "{said}");
+
+    let said = both(&guest, (DATAGRAMS, &serve), "serving at", (DATAGRAMS, &ask));
+    assert!(said.contains("10 answers sent"), "{said}");
+    assert!(said.contains("10 answers heard"), "{said}");
+    finish(&guest);
+    guest.power_off().unwrap();
+}
+
+#[test]
+fn ucmatose_as_client_and_as_server() {
+    let peer = testbed::cargo::program_of("interop", PEER).unwrap();
+    let guest = machine().with_binary(peer, PEER).boot().unwrap();
+    let at = "10.1.0.1:7471";
+    let (serve, ask) = (["serve", at], ["ask", at]);
+    let theirs = ("ucmatose", &["-s", "10.1.0.1"][..]);
+    let said = both(&guest, (PEER, &serve), "serving at", theirs);
+    assert!(
+        said.contains("10 messages sent, 10 answers heard"),
+        "{said}"
+    );
+    assert!(said.contains("data transfers complete"), "{said}");
+
+    let said = both(&guest, ("ucmatose", &[]), "starting server", (PEER, &ask));
+    assert!(
+        said.contains("10 messages heard, 10 answers sent"),
+        "{said}"
+    );
+    assert!(said.contains("data transfers complete"), "{said}");
+    finish(&guest);
+    guest.power_off().unwrap();
+}
+
+#[test]
+fn mckey_as_member_and_as_sender() {
+    let guest = boot_for_datagrams();
+    let group = ["239.1.2.3", "10.1.0.1"];
+    let ours = |role| [role, group[0], group[1]];
+    let theirs = ["-m", group[0], "-b", group[1]];
+    let sending = ["-m", group[0], "-b", group[1], "-s"];
+
+    let (hear, tell) = (ours("hear"), ours("tell"));
+    let first = (DATAGRAMS, &hear[..]);
+    let said = both(&guest, first, "listening to", ("mckey", &sending));
+    assert!(said.contains("10 messages heard"), "{said}");
+    assert!(said.contains("test complete"), "{said}");
+
+    let first = ("mckey", &theirs[..]);
+    let second = (DATAGRAMS, &tell[..]);
+    let said = both(&guest, first, "receiving data transfers", second);
+    assert!(said.contains("10 messages sent"), "{said}");
+    assert!(said.contains("data transfers complete"), "{said}");
     finish(&guest);
     guest.power_off().unwrap();
 }

@@ -16,9 +16,10 @@ use uverbs::cm::{
     self, AnswerData, CmError, DATAGRAM_QKEY, DatagramListener, DatagramRequest, EventChannel,
     EventStatus, ResolveData,
 };
+use uverbs::error::Op;
 use uverbs::owned::{self, Work};
 use uverbs::transport::Ud;
-use uverbs::{AddressHandle, CompletionQueue, Gid, ProtectionDomain};
+use uverbs::{AddressHandle, CompletionQueue, ErrorKind, Gid, ProtectionDomain};
 
 /// The address of `v0`, on which the device is.
 const ADDRESS: [u8; 4] = [10, 1, 0, 1];
@@ -168,6 +169,9 @@ fn rxe_by_address_groups_receive_what_is_sent_to_them() {
     group.attach(&mut queue).unwrap();
     side.room(&mut queue);
     let way = side.pd.create_ah(&sending.address()).unwrap();
+    let refused = sending.attach(&mut queue).unwrap_err();
+    assert_eq!(refused.op(), Op::AttachMulticast);
+    assert_eq!(refused.kind(), ErrorKind::InvalidState);
     side.send(&mut queue, b"all", (&way, MULTICAST_QPN, sending.qkey()));
     let (text, sender) = side.receive(&mut queue);
     assert_eq!((&text[..], sender), (&b"all"[..], queue.qp_num()));

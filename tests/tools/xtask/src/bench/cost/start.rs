@@ -206,8 +206,9 @@ fn sizes(guest: &Guest) -> anyhow::Result<[[f64; 2]; 3]> {
         .map(str::parse)
         .collect::<Result<_, _>>()
         .with_context(|| seen.stdout_text())?;
-    let [a, b, c, d, e, f] = figures[..] else {
-        bail!("six figures were expected: {figures:?}");
+    let (programs, []) = figures.as_chunks::<2>() else {
+        bail!("two figures of each program were expected: {figures:?}");
     };
-    Ok([[a, b], [c, d], [e, f]])
+    let programs = programs.try_into();
+    programs.with_context(|| format!("figures of three programs were expected: {figures:?}"))
 }

@@ -1,0 +1,205 @@
+//! Datagrams between programs that know each other's IP address: a service that answers, a client
+//! that asks it, and the members of a multicast group. The other end may be librdmacm's `udaddy` or
+//! `mckey`, with their default sizes and numbers of messages.
+//!
+//! `datagrams_by_address serve ADDRESS`, `datagrams_by_address ask ADDRESS`,
+//! `datagrams_by_address hear GROUP SOURCE`, `datagrams_by_address tell GROUP SOURCE`
+
+use std::error::Error;
+use std::net::SocketAddr;
+use std::process::ExitCode;
+
+use uverbs::address::{Grh, MULTICAST_QPN};
+use uverbs::cm::{self, AnswerData};
+use uverbs::owned::{QueuePair, Work};
+use uverbs::transport::Ud;
+use uverbs::{
+    AddressHandle, AddressVector, CompletionQueue, Context, Gid, ProtectionDomain,
+    QueuePairBuilder, WorkCompletion,
+};
+
+/// The port of those programs.
+const PORT: u16 = 7174;
+/// How many messages are sent, each way.
+const MESSAGES: u32 = 10;
+/// The size of a message in bytes.
+const SIZE: usize = 100;
+/// What a request was posted for; comes back when it is finished.
+const SEND: u64 = 1;
+const RECEIVE: u64 = 2;
+
+fn main() -> ExitCode {
+    let args: Vec<_> = std::env::args().skip(1).collect();
+    let words: Vec<_> = args.iter().map(String::as_str).collect();
+    let done = match words[..] {
+        ["serve", address] => serve(address),
+        ["ask", address] => ask(address),
+        ["hear", group, source] => hear(group, source),
+        ["tell", group, source] => tell(group, source),
+        _ => Err("serve ADDRESS, ask ADDRESS, hear GROUP SOURCE, or tell GROUP SOURCE".into()),
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+type Done = Result<(), Box<dyn Error>>;
+
+fn serve(address: &str) -> Done {
+    let service = cm::listen_datagrams(SocketAddr::new(address.parse()?, PORT)).build()?;
+    println!("serving at {}", service.local_addr());
+    let request = service.accept()?;
+    let context = request.open()?;
+    let mut end = End::new(&context, |pd, cq| request.datagram_queue_pair(pd, cq, cq))?;
+    // Before the peer hears of the queue pair.
+    end.expect()?;
+    let own = Gid::from(request.local_addr().ip());
+    let port = request.device().port;
+    request.accept(&end.qp, AnswerData::EMPTY)?;
+    let heard = end.hear()?;
+
+    // The way back stands in the message: its header, and the number of the peer's queue pair.
+    let table = context.gid_table()?;
+    let entry = table
+        .iter()
+        .find(|entry| entry.port == u32::from(port) && entry.gid == own)
+        .ok_or("the address is gone")?;
+    let index = entry.index.try_into()?;
+    let way = AddressVector::reply_to(port, &heard.completion, &heard.header, index);
+    let way = end.pd.create_ah(&way)?;
+    end.tell(&way, heard.completion.src_qp, cm::DATAGRAM_QKEY)?;
+    println!("{MESSAGES} messages heard, {MESSAGES} answers sent");
+    Ok(())
+}
+
+fn ask(address: &str) -> Done {
+    let service = SocketAddr::new(address.parse()?, PORT);
+    let resolved = cm::connect(service).resolve_datagrams()?;
+    let context = resolved.open()?;
+    let mut end = End::new(&context, |pd, cq| resolved.datagram_queue_pair(pd, cq, cq))?;
+    end.expect()?;
+    let peer = resolved.ask()?;
+    let way = end.pd.create_ah(&peer.address)?;
+    end.tell(&way, peer.qp_num, peer.qkey)?;
+    end.hear()?;
+    println!("{MESSAGES} messages sent, {MESSAGES} answers heard");
+    Ok(())
+}
+
+fn hear(group: &str, source: &str) -> Done {
+    let group = cm::join(group.parse()?).source(source.parse()?).build()?;
+    let context = group.open()?;
+    let mut end = End::new(&context, |pd, cq| group.queue_pair(pd, cq, cq))?;
+    end.expect()?;
+    group.attach(&mut end.qp)?;
+    println!("listening to {}", group.gid());
+    end.hear()?;
+    group.detach(&mut end.qp)?;
+    println!("{MESSAGES} messages heard");
+    Ok(())
+}
+
+fn tell(group: &str, source: &str) -> Done {
+    let group = cm::join(group.parse()?).source(source.parse()?);
+    let group = group.send_only().build()?;
+    let context = group.open()?;
+    let mut end = End::new(&context, |pd, cq| group.queue_pair(pd, cq, cq))?;
+    let way = end.pd.create_ah(&group.address())?;
+    end.tell(&way, MULTICAST_QPN, group.qkey())?;
+    println!("{MESSAGES} messages sent");
+    Ok(())
+}
+
+/// A queue pair, what it needs, and what came of its requests.
+struct End {
+    pd: ProtectionDomain,
+    cq: CompletionQueue,
+    qp: QueuePair<Ud>,
+    sent: u32,
+    heard: u32,
+    last: Option<Heard>,
+}
+
+/// A message that arrived.
+struct Heard {
+    header: Grh,
+    completion: WorkCompletion,
+}
+
+impl End {
+    fn new(
+        context: &Context,
+        builder: impl for<'a> FnOnce(
+            &'a ProtectionDomain,
+            &'a CompletionQueue,
+        ) -> QueuePairBuilder<'a, Ud>,
+    ) -> Result<Self, Box<dyn Error>> {
+        let pd = context.alloc_pd()?;
+        let cq = context.create_cq(2 * MESSAGES)?;
+        let qp = QueuePair::new(builder(&pd, &cq).build()?.activate()?);
+        Ok(Self {
+            pd,
+            cq,
+            qp,
+            sent: 0,
+            heard: 0,
+            last: None,
+        })
+    }
+
+    /// Posts room for the messages of a peer.
+    fn expect(&mut self) -> Done {
+        for _ in 0..MESSAGES {
+            let [room] = self.pd.buffers(Grh::LEN + SIZE)?;
+            self.qp.recv(room, RECEIVE)?;
+        }
+        Ok(())
+    }
+
+    /// Sends messages that carry the number of this queue pair, and polls until they are sent.
+    fn tell(&mut self, way: &AddressHandle, qp_num: u32, qkey: u32) -> Done {
+        for _ in 0..MESSAGES {
+            let [message] = self.pd.buffers(SIZE)?;
+            let work = Work::send_imm(self.qp.qp_num()).memory(message);
+            self.qp.post(work.to(way, qp_num, qkey).user_data(SEND))?;
+        }
+        while self.sent < MESSAGES {
+            self.progress()?;
+        }
+        Ok(())
+    }
+
+    /// Polls until the peer's messages have arrived. Returns the last one.
+    fn hear(&mut self) -> Result<Heard, Box<dyn Error>> {
+        while self.heard < MESSAGES {
+            self.progress()?;
+        }
+        self.last.take().ok_or_else(|| "no message".into())
+    }
+
+    fn progress(&mut self) -> Done {
+        let Some(done) = self.cq.poll()? else {
+            return Ok(());
+        };
+        let completion = *done;
+        let finished = (self.qp)
+            .complete(done)
+            .map_err(|_| "a completion that belongs to no request")?;
+        if !finished.status.is_success() {
+            return Err(finished.status.to_string().into());
+        }
+        if finished.user_data == SEND {
+            self.sent += 1;
+            return Ok(());
+        }
+        let bytes = finished.bytes().ok_or("a message without memory")?;
+        let header = Grh::parse(bytes).ok_or("a message without a header")?;
+        self.heard += 1;
+        self.last = Some(Heard { header, completion });
+        Ok(())
+    }
+}
