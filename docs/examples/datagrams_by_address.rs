@@ -3,14 +3,15 @@
 //! `mckey`, with their default sizes and numbers of messages.
 //!
 //! `datagrams_by_address serve ADDRESS`, `datagrams_by_address ask ADDRESS`,
-//! `datagrams_by_address hear GROUP SOURCE`, `datagrams_by_address tell GROUP SOURCE`
+//! `datagrams_by_address hear GROUP SOURCE`, `datagrams_by_address tell GROUP SOURCE`; without
+//! arguments it serves and asks at 10.1.0.1.
 
 use std::error::Error;
 use std::net::SocketAddr;
 use std::process::ExitCode;
 
 use uverbs::address::{Grh, MULTICAST_QPN};
-use uverbs::cm::{self, AnswerData};
+use uverbs::cm::{self, AnswerData, DatagramListener};
 use uverbs::owned::{QueuePair, Work};
 use uverbs::transport::Ud;
 use uverbs::{
@@ -32,10 +33,11 @@ fn main() -> ExitCode {
     let args: Vec<_> = std::env::args().skip(1).collect();
     let words: Vec<_> = args.iter().map(String::as_str).collect();
     let done = match words[..] {
-        ["serve", address] => serve(address),
+        ["serve", address] => bind(address).and_then(|service| serve(&service)),
         ["ask", address] => ask(address),
         ["hear", group, source] => hear(group, source),
         ["tell", group, source] => tell(group, source),
+        [] => alone("10.1.0.1"),
         _ => Err("serve ADDRESS, ask ADDRESS, hear GROUP SOURCE, or tell GROUP SOURCE".into()),
     };
     match done {
@@ -47,11 +49,22 @@ fn main() -> ExitCode {
     }
 }
 
-type Done = Result<(), Box<dyn Error>>;
+type Done = Result<(), Box<dyn Error + Send + Sync>>;
 
-fn serve(address: &str) -> Done {
+fn alone(address: &str) -> Done {
+    let service = bind(address)?;
+    let server = std::thread::spawn(move || serve(&service));
+    ask(address)?;
+    server.join().map_err(|_| "the server panicked")?
+}
+
+fn bind(address: &str) -> Result<DatagramListener, Box<dyn Error + Send + Sync>> {
     let service = cm::listen_datagrams(SocketAddr::new(address.parse()?, PORT)).build()?;
     println!("serving at {}", service.local_addr());
+    Ok(service)
+}
+
+fn serve(service: &DatagramListener) -> Done {
     let request = service.accept()?;
     let context = request.open()?;
     let mut end = End::new(&context, |pd, cq| request.datagram_queue_pair(pd, cq, cq))?;
@@ -137,7 +150,7 @@ impl End {
             &'a ProtectionDomain,
             &'a CompletionQueue,
         ) -> QueuePairBuilder<'a, Ud>,
-    ) -> Result<Self, Box<dyn Error>> {
+    ) -> Result<Self, Box<dyn Error + Send + Sync>> {
         let pd = context.alloc_pd()?;
         let cq = context.create_cq(2 * MESSAGES)?;
         let qp = QueuePair::new(builder(&pd, &cq).build()?.activate()?);
@@ -174,7 +187,7 @@ impl End {
     }
 
     /// Polls until the peer's messages have arrived. Returns the last one.
-    fn hear(&mut self) -> Result<Heard, Box<dyn Error>> {
+    fn hear(&mut self) -> Result<Heard, Box<dyn Error + Send + Sync>> {
         while self.heard < MESSAGES {
             self.progress()?;
         }

@@ -12,7 +12,7 @@ use testbed::cargo::Built;
 use testbed::{Command, Guest, Kernel, Machine, complaints, host};
 
 /// Each example, and a text that it prints once it has succeeded.
-const EXAMPLES: [(&str, &str); 18] = [
+const EXAMPLES: [(&str, &str); 19] = [
     ("hello", "hello\n"),
     ("devices", "1 devices"),
     ("exchange", "the peer has gone"),
@@ -22,6 +22,7 @@ const EXAMPLES: [(&str, &str); 18] = [
     ("one_sided", "the counter is 42"),
     ("srq_limit", "6 messages, 24 requests posted"),
     ("datagrams", "b heard \"everybody\" in group 239.1.2.3"),
+    ("datagrams_by_address", "10 messages sent, 10 answers heard"),
     ("events", "8 messages and the limit event"),
     ("async_tokio", "no event within 20 ms"),
     (
