@@ -64,7 +64,7 @@ pub enum ConnectionEvent {
 }
 
 impl Connection {
-    pub(super) fn new(queue: owned::QueuePair<Rc>, link: Link) -> Self {
+    pub(crate) fn new(queue: owned::QueuePair<Rc>, link: Link) -> Self {
         Self {
             pair: Pair::new(queue, link),
         }
@@ -187,10 +187,6 @@ impl Link {
 
     pub(crate) fn shared(&self) -> &Arc<Channel> {
         self.handle.channel()
-    }
-
-    pub(crate) fn said(&self) -> PrivateData {
-        self.data
     }
 
     /// What its events carry.

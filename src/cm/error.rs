@@ -214,7 +214,7 @@ impl From<Error> for CmError {
 }
 
 impl ConnectError {
-    pub(super) fn new(cause: impl Into<CmError>, prepared: PreparedQueuePair<Rc>) -> Self {
+    pub(crate) fn new(cause: impl Into<CmError>, prepared: PreparedQueuePair<Rc>) -> Self {
         Self {
             cause: cause.into(),
             prepared: Some(Box::new(prepared)),

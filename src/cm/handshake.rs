@@ -31,10 +31,36 @@ pub struct Attached<S: Side> {
 }
 
 /// One side of a handshake.
-pub(crate) trait Side: HasId + Deref<Target = PeerRoute> {}
+pub(crate) trait Side: HasId + Deref<Target = PeerRoute> {
+    /// The connection, once the handshake is over. `said`: by the peer.
+    fn into_link(self, said: &ConnectionParams) -> Link;
+}
 
-impl Side for Resolved {}
-impl Side for Request {}
+impl Side for Resolved {
+    fn into_link(self, said: &ConnectionParams) -> Link {
+        let (local, peer) = (self.local_addr(), self.peer_addr());
+        Link::new(self.handle, local, peer, said)
+    }
+}
+
+impl Side for Request {
+    fn into_link(self, said: &ConnectionParams) -> Link {
+        let (local, peer) = (self.local_addr(), self.peer_addr());
+        Link::new(self.handle, local, peer, said)
+    }
+}
+
+/// Where the queue pair of a handshake is.
+pub(crate) trait Holds {
+    /// Calls `act` with it, unless it has ended meanwhile.
+    fn with<R>(&mut self, act: impl FnOnce(&mut owned::QueuePair<Rc>) -> R) -> Result<R>;
+}
+
+impl Holds for owned::QueuePair<Rc> {
+    fn with<R>(&mut self, act: impl FnOnce(&mut owned::QueuePair<Rc>) -> R) -> Result<R> {
+        Ok(act(self))
+    }
+}
 
 impl HasId for Resolved {
     fn handle(&self) -> &Handle {
@@ -59,53 +85,64 @@ impl<S: Side> Attached<S> {
         if let Err(error) = check(&side, &prepared) {
             return Err(ConnectError::new(error, prepared));
         }
-        let queue = owned::QueuePair::new(prepared.into_raw());
-        let mut attached = Self {
-            pair: Pair::new(queue, side),
-        };
-        match attached.initialize() {
-            Ok(()) => Ok(attached),
-            Err(error) => Err(attached.failed(error)),
+        let mut queue = owned::QueuePair::new(prepared.into_raw());
+        match initialize(&side, &mut queue) {
+            Ok(()) => Ok(Self {
+                pair: Pair::new(queue, side),
+            }),
+            Err(error) => Err(failed(queue, side, error)),
         }
     }
 
-    fn initialize(&mut self) -> Result<()> {
-        let (queue, side) = self.pair.both();
-        let handle = side.handle();
-        // On Ethernet there is one partition key, and there are no LIDs.
-        let [path, _] = side.route().paths;
-        let pkey_index = if path.slid == 0 && path.dlid == 0 {
-            0
-        } else {
-            let attr = cm::init_qp_attr(handle.file(), handle.id(), QpState::Init)?;
-            attr.pkey_index.unwrap_or(0)
-        };
-        let port = side.device().port;
-        queue.raw_mut().initialize_at(port, pkey_index)
-    }
-
-    /// Takes the queue pair back. The id is destroyed, and the peer hears of it.
-    fn failed(self, cause: impl Into<CmError>) -> ConnectError {
-        let (mut queue, side) = self.pair.into_parts();
-        let memory = match queue.state() {
-            QpState::Reset => Ok(Vec::new()),
-            _ => queue.reset(),
-        };
-        drop(side);
-        // A queue pair that cannot be reset is destroyed, and its memory goes with it.
-        let (memory, raw) = match memory {
-            Ok(memory) => (memory, queue.into_raw().ok()),
-            Err(_) => (Vec::new(), None),
-        };
-        ConnectError {
-            cause: cause.into(),
-            prepared: raw.map(|raw| Box::new(PreparedQueuePair::new(raw))),
-            memory,
+    fn made(self, said: Result<ConnectionParams, CmError>) -> Result<Connection, ConnectError> {
+        let (queue, side) = self.pair.into_parts();
+        match said {
+            Ok(said) => Ok(Connection::new(queue, side.into_link(&said))),
+            Err(cause) => Err(failed(queue, side, cause)),
         }
     }
 }
 
-fn check(side: &impl Side, prepared: &PreparedQueuePair<Rc>) -> Result<()> {
+/// Takes a queue pair to INIT, for this peer.
+pub(crate) fn initialize(side: &impl Side, queue: &mut owned::QueuePair<Rc>) -> Result<()> {
+    let handle = side.handle();
+    // On Ethernet there is one partition key, and there are no LIDs.
+    let [path, _] = side.route().paths;
+    let pkey_index = if path.slid == 0 && path.dlid == 0 {
+        0
+    } else {
+        let attr = cm::init_qp_attr(handle.file(), handle.id(), QpState::Init)?;
+        attr.pkey_index.unwrap_or(0)
+    };
+    let port = side.device().port;
+    queue.raw_mut().initialize_at(port, pkey_index)
+}
+
+/// Takes the queue pair back. The id is destroyed, and the peer hears of it.
+pub(crate) fn failed(
+    mut queue: owned::QueuePair<Rc>,
+    side: impl Side,
+    cause: impl Into<CmError>,
+) -> ConnectError {
+    let memory = match queue.state() {
+        QpState::Reset => Ok(Vec::new()),
+        _ => queue.reset(),
+    };
+    drop(side);
+    // A queue pair that cannot be reset is destroyed, and its memory goes with it.
+    let (memory, raw) = match memory {
+        Ok(memory) => (memory, queue.into_raw().ok()),
+        Err(_) => (Vec::new(), None),
+    };
+    ConnectError {
+        cause: cause.into(),
+        prepared: raw.map(|raw| Box::new(PreparedQueuePair::new(raw))),
+        memory,
+    }
+}
+
+/// Whether the queue pair is of the device that leads to the peer.
+pub(crate) fn check(side: &impl Side, prepared: &PreparedQueuePair<Rc>) -> Result<()> {
     let op = Op::Handshake;
     let context = prepared.raw().pd().context();
     if !side.is_on(context) {
@@ -128,15 +165,8 @@ impl Attached<Resolved> {
 
     pub(crate) async fn connect_by<W: Waits>(mut self, by: &W) -> Result<Connection, ConnectError> {
         let (queue, side) = self.pair.both();
-        match side.connect_queue(queue, by).await {
-            Ok(said) => {
-                let (queue, side) = self.pair.into_parts();
-                let (local, peer) = (side.local_addr(), side.peer_addr());
-                let link = Link::new(side.handle, local, peer, &said);
-                Ok(Connection::new(queue, link))
-            }
-            Err(cause) => Err(self.failed(cause)),
-        }
+        let said = side.connect_queue(queue, by).await;
+        self.made(said)
     }
 }
 
@@ -151,15 +181,8 @@ impl Attached<Request> {
 
     pub(crate) async fn accept_by<W: Waits>(mut self, by: &W) -> Result<Connection, ConnectError> {
         let (queue, side) = self.pair.both();
-        match side.accept_queue(queue, by).await {
-            Ok(()) => {
-                let (queue, side) = self.pair.into_parts();
-                let (local, peer) = (side.local_addr(), side.peer_addr());
-                let link = Link::new(side.handle, local, peer, &side.asked);
-                Ok(Connection::new(queue, link))
-            }
-            Err(cause) => Err(self.failed(cause)),
-        }
+        let said = side.accept_queue(queue, by).await;
+        self.made(said)
     }
 }
 
@@ -178,21 +201,21 @@ fn now_or_failed(
 
 impl Resolved {
     /// Connects a queue pair in INIT; returns what the peer said.
-    async fn connect_queue<W: Waits>(
+    pub(crate) async fn connect_queue<W: Waits>(
         &mut self,
-        queue: &mut owned::QueuePair<Rc>,
+        queue: &mut impl Holds,
         by: &W,
     ) -> Result<ConnectionParams, CmError> {
         let (handle, until) = (&self.handle, deadline(self.limit));
         let (file, id) = (handle.file(), handle.id());
         let ece = if self.offers_ece {
-            queue.ece().unwrap_or_default()
+            queue.with(|queue| queue.ece())?.unwrap_or_default()
         } else {
             Ece::default()
         };
         let params = ConnectionParams {
             private_data: self.data.data(),
-            ..queue.raw_mut().cm_params()
+            ..queue.with(|queue| queue.raw_mut().cm_params())?
         };
         handle.may_block();
         cm::connect(file, id, &params, ece)?;
@@ -200,14 +223,15 @@ impl Resolved {
             return Err(CmError::TimedOut(Step::Connect));
         };
         if self.offers_ece && response.ece.vendor_id != 0 {
-            queue.set_ece(&response.ece)?;
+            queue.with(|queue| queue.set_ece(&response.ece))??;
         }
         if response.kind == EventKind::ConnectResponse {
             let over = |error| over(handle, error);
             let attr = |state| cm::init_qp_attr(file, id, state).map_err(over);
-            let raw = queue.raw_mut();
-            raw.ready_to_receive(attr(QpState::ReadyToReceive)?, u8::MAX)?;
-            raw.ready_to_send(attr(QpState::ReadyToSend)?, u8::MAX)?;
+            let receive = attr(QpState::ReadyToReceive)?;
+            queue.with(|queue| queue.raw_mut().ready_to_receive(receive, u8::MAX))??;
+            let send = attr(QpState::ReadyToSend)?;
+            queue.with(|queue| queue.raw_mut().ready_to_send(send, u8::MAX))??;
             cm::establish(file, id).map_err(over)?;
         }
         Ok(response.connection())
@@ -215,16 +239,16 @@ impl Resolved {
 }
 
 impl Request {
-    /// Accepts with a queue pair in INIT.
-    async fn accept_queue<W: Waits>(
+    /// Accepts with a queue pair in INIT; returns what the peer asked for.
+    pub(crate) async fn accept_queue<W: Waits>(
         &mut self,
-        queue: &mut owned::QueuePair<Rc>,
+        queue: &mut impl Holds,
         by: &W,
-    ) -> Result<(), CmError> {
+    ) -> Result<ConnectionParams, CmError> {
         let (handle, until) = (&self.handle, deadline(self.limit));
         let (file, id) = (handle.file(), handle.id());
         let number = handle.numbered(Takes::Itself { requests: 0 })?;
-        let own = queue.raw_mut().cm_params();
+        let own = queue.with(|queue| queue.raw_mut().cm_params())?;
         let params = ConnectionParams {
             private_data: self.data.data(),
             responder_resources: own.responder_resources.min(self.asked.responder_resources),
@@ -232,25 +256,29 @@ impl Request {
             ..own
         };
         // Options of another vendor's device are none.
-        let agrees = self.agrees_ece && self.ece.vendor_id != 0 && queue.set_ece(&self.ece).is_ok();
+        let agrees = self.agrees_ece
+            && self.ece.vendor_id != 0
+            && queue.with(|queue| queue.set_ece(&self.ece))?.is_ok();
         let over = |error| over(handle, error);
         let attr = |state| cm::init_qp_attr(file, id, state).map_err(over);
-        let raw = queue.raw_mut();
         let receive = attr(QpState::ReadyToReceive)?;
-        raw.ready_to_receive(receive, params.responder_resources)?;
+        queue.with(|queue| {
+            let raw = queue.raw_mut();
+            raw.ready_to_receive(receive, params.responder_resources)
+        })??;
         let send = attr(QpState::ReadyToSend)?;
-        raw.ready_to_send(send, params.initiator_depth)?;
+        queue.with(|queue| queue.raw_mut().ready_to_send(send, params.initiator_depth))??;
         let ece = if agrees {
             Ece {
                 vendor_id: self.ece.vendor_id,
-                ..queue.ece().unwrap_or_default()
+                ..queue.with(|queue| queue.ece())?.unwrap_or_default()
             }
         } else {
             Ece::default()
         };
         cm::accept(file, id, number, &params, ece).map_err(over)?;
         match answer(handle, by, until, EventKind::Established).await? {
-            Some(_) => Ok(()),
+            Some(_) => Ok(self.asked),
             None => Err(CmError::TimedOut(Step::Accept)),
         }
     }

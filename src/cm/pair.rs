@@ -22,26 +22,27 @@ pub(crate) trait HasId: Send + 'static {
     fn handle(&self) -> &Handle;
 }
 
+/// The queue pair, or what ends it by its drop.
 #[derive(Debug)]
-pub(super) struct Pair<S: HasId> {
-    queue: ManuallyDrop<owned::QueuePair<Rc>>,
+pub(crate) struct Pair<S: HasId, Q: Send + 'static = owned::QueuePair<Rc>> {
+    queue: ManuallyDrop<Q>,
     side: ManuallyDrop<S>,
 }
 
 /// The end of both, which comes with its drop.
-struct Last<S, F: FnOnce(owned::QueuePair<Rc>)> {
-    both: Option<(S, owned::QueuePair<Rc>, F)>,
+struct Last<S, Q, F: FnOnce(Q)> {
+    both: Option<(S, Q, F)>,
 }
 
-impl<S: HasId> Pair<S> {
-    pub(super) fn new(queue: owned::QueuePair<Rc>, side: S) -> Self {
+impl<S: HasId, Q: Send + 'static> Pair<S, Q> {
+    pub(crate) fn new(queue: Q, side: S) -> Self {
         Self {
             queue: ManuallyDrop::new(queue),
             side: ManuallyDrop::new(side),
         }
     }
 
-    pub(super) fn queue(&mut self) -> &mut owned::QueuePair<Rc> {
+    pub(super) fn queue(&mut self) -> &mut Q {
         &mut self.queue
     }
 
@@ -49,17 +50,17 @@ impl<S: HasId> Pair<S> {
         &self.side
     }
 
-    pub(super) fn both(&mut self) -> (&mut owned::QueuePair<Rc>, &mut S) {
+    pub(crate) fn both(&mut self) -> (&mut Q, &mut S) {
         (&mut self.queue, &mut self.side)
     }
 
     /// Ends it as its drop does, and then has `last` end the queue pair.
-    pub(super) fn end_with(self, last: impl FnOnce(owned::QueuePair<Rc>) + Send + 'static) {
+    pub(super) fn end_with(self, last: impl FnOnce(Q) + Send + 'static) {
         let (queue, side) = self.into_parts();
         end(queue, side, last);
     }
 
-    pub(super) fn into_parts(self) -> (owned::QueuePair<Rc>, S) {
+    pub(crate) fn into_parts(self) -> (Q, S) {
         let mut this = ManuallyDrop::new(self);
         // SAFETY: `this` is not used or dropped afterwards.
         let queue = unsafe { ManuallyDrop::take(&mut this.queue) };
@@ -69,7 +70,7 @@ impl<S: HasId> Pair<S> {
     }
 }
 
-impl<S: HasId> Drop for Pair<S> {
+impl<S: HasId, Q: Send + 'static> Drop for Pair<S, Q> {
     fn drop(&mut self) {
         // SAFETY: the pair is being dropped, and its fields are not used afterwards.
         let queue = unsafe { ManuallyDrop::take(&mut self.queue) };
@@ -80,11 +81,7 @@ impl<S: HasId> Drop for Pair<S> {
 }
 
 /// Ends both, the id first.
-fn end<S: HasId, F: FnOnce(owned::QueuePair<Rc>) + Send + 'static>(
-    queue: owned::QueuePair<Rc>,
-    side: S,
-    last: F,
-) {
+fn end<S: HasId, Q: Send + 'static, F: FnOnce(Q) + Send + 'static>(queue: Q, side: S, last: F) {
     let channel = side.handle().elsewhere();
     let last = Last {
         both: Some((side, queue, last)),
@@ -95,7 +92,7 @@ fn end<S: HasId, F: FnOnce(owned::QueuePair<Rc>) + Send + 'static>(
     }
 }
 
-impl<S, F: FnOnce(owned::QueuePair<Rc>)> Drop for Last<S, F> {
+impl<S, Q, F: FnOnce(Q)> Drop for Last<S, Q, F> {
     fn drop(&mut self) {
         if let Some((side, queue, last)) = self.both.take() {
             drop(side);

@@ -3,20 +3,25 @@
 use std::sync::{Arc, Weak};
 use std::task::{Wake, Waker};
 
-use uverbs_core::ErrorKind;
-use uverbs_core::cm::{EventKind, PrivateData};
+use uverbs_core::cm::{ConnectionParams, EventKind, PrivateData};
+use uverbs_core::{Error, ErrorKind, Op};
 
 use super::connection::{Connection, Prepared};
 use super::error::ConnectionError;
-use super::queue::Queue;
-use super::shared::Shared;
+use super::queue::{Queue, destroy};
+use super::shared::{Place, Shared};
 use super::state::Conn;
 use crate::cm::channel::Channel;
+use crate::cm::handshake::{self, Holds, Side};
+use crate::cm::pair::Pair;
 use crate::cm::wait::{Blocking, Waits, now};
 use crate::cm::{self, CmError, ConnectError, Request, Resolved};
+use crate::owned;
+use crate::transport::Rc;
 
 impl Prepared {
-    /// `rdma_connect`—connects it by address, as [`Resolved::connect`], and posts its receives.
+    /// `rdma_connect`—connects it by address, as [`Resolved::connect`]. Its receives are posted
+    /// before the peer hears of it.
     ///
     /// When the peer's program disconnects, or goes away, everything that waits on the connection
     /// ends with [`PeerLeft`](ConnectionError::PeerLeft). A thread that the event channel starts
@@ -30,8 +35,8 @@ impl Prepared {
         Ok(made?.0)
     }
 
-    /// `rdma_accept`—connects it to a peer that asked for it, as [`Request::accept`], and posts its
-    /// receives. Otherwise as [`connect_to`](Self::connect_to).
+    /// `rdma_accept`—connects it to a peer that asked for it, as [`Request::accept`].
+    /// Otherwise as [`connect_to`](Self::connect_to).
     ///
     /// # Errors
     /// As [`Request::accept`]; [`Failed`](CmError::Failed): the hub was closed, or is of another
@@ -40,21 +45,15 @@ impl Prepared {
         now(self.accept_by(request, &Blocking))
     }
 
-    // No receive is posted before it is connected, so nothing completes before: a peer that is
-    // faster waits. What a shared queue receives meanwhile finds the connection.
     pub(crate) async fn connect_by<W: Waits>(
         self,
         peer: Resolved,
         by: &W,
     ) -> Result<(Connection, PrivateData), ConnectError> {
-        let (queue, connection) = self.announced().map_err(|error| ConnectError {
-            cause: error.into(),
-            prepared: None,
-            memory: Vec::new(),
-        })?;
-        let made = peer.attach(queue)?.connect_by(by).await?;
-        let said = made.link().said();
-        Ok((connection.joined(made), said))
+        let (connection, mut pair) = self.begin(peer)?;
+        let (held, peer) = pair.both();
+        let said = peer.connect_queue(held, by).await;
+        connection.made(pair, said)
     }
 
     pub(crate) async fn accept_by<W: Waits>(
@@ -62,27 +61,114 @@ impl Prepared {
         request: Request,
         by: &W,
     ) -> Result<Connection, CmError> {
-        let (queue, connection) = self.announced()?;
-        let made = request.attach(queue)?.accept_by(by).await?;
-        Ok(connection.joined(made))
+        let (connection, mut pair) = self.begin(request)?;
+        let (held, request) = pair.both();
+        let said = request.accept_queue(held, by).await;
+        Ok(connection.made(pair, said)?.0)
+    }
+
+    /// Takes the queue pair to INIT, and into the hub, which posts its receives: a peer may send
+    /// before this side hears that it is connected.
+    fn begin<S: Side>(self, side: S) -> Result<(Connection, Pair<S, Held>), ConnectError> {
+        if let Err(error) = handshake::check(&side, &self.queue) {
+            return Err(ConnectError::new(error, self.queue));
+        }
+        let (queue, connection) = self.announced().map_err(|error| ConnectError {
+            cause: error.into(),
+            prepared: None,
+            memory: Vec::new(),
+        })?;
+        let mut queue = owned::QueuePair::new(queue.into_raw());
+        if let Err(error) = handshake::initialize(&side, &mut queue) {
+            return Err(handshake::failed(queue, side, error));
+        }
+        connection.conn.take_over(Queue::InHandshake(queue));
+        let held = Held {
+            conn: Arc::clone(&connection.conn),
+            place: Arc::clone(&connection.place),
+        };
+        Ok((connection, Pair::new(held, side)))
+    }
+}
+
+/// The queue pair of a handshake, which is in the hub. Its drop destroys it, unless the handshake
+/// has succeeded.
+struct Held {
+    conn: Arc<Conn>,
+    /// Its room in the completion queue.
+    place: Arc<Place>,
+}
+
+impl Holds for Held {
+    fn with<R>(
+        &mut self,
+        act: impl FnOnce(&mut owned::QueuePair<Rc>) -> R,
+    ) -> uverbs_core::Result<R> {
+        self.conn.with_held(act).ok_or_else(gone)
+    }
+}
+
+fn gone() -> Error {
+    Error::new(Op::Handshake, ErrorKind::InvalidState).hint("the hub was closed")
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        if let Some(queue) = self.conn.release() {
+            destroy(queue, &self.conn.pool);
+            self.conn.pool.tell();
+        }
     }
 }
 
 impl Connection {
-    fn joined(self, made: cm::Connection) -> Self {
-        let channel = Arc::clone(made.link().shared());
+    /// What came of the handshake.
+    fn made<S: Side>(
+        self,
+        pair: Pair<S, Held>,
+        said: Result<ConnectionParams, CmError>,
+    ) -> Result<(Self, PrivateData), ConnectError> {
+        let (held, side) = pair.into_parts();
+        let said = match (said, self.over()) {
+            (Ok(_), Some(ConnectionError::Closed)) => return Err(held.failed(side, gone().into())),
+            (Ok(said), _) => said,
+            (Err(cause), _) => return Err(held.failed(side, cause)),
+        };
+        let link = side.into_link(&said);
+        let (channel, number) = (Arc::clone(link.shared()), link.number());
+        let place = Arc::clone(&held.place);
+        self.conn.made(|queue| {
+            let made = cm::Connection::new(queue, link);
+            Queue::ByAddress(Box::new((made, place)))
+        });
         let watch = Arc::new(Watch {
             conn: Arc::downgrade(&self.conn),
             shared: Arc::downgrade(&self.place.shared),
             channel: Arc::downgrade(&channel),
-            number: made.link().number(),
+            number,
         });
-        let place = Arc::clone(&self.place);
-        self.conn
-            .connected(Queue::ByAddress(Box::new((made, place))));
         channel.keep_attended();
         watch.look();
-        self
+        Ok((self, said.private_data))
+    }
+}
+
+impl Held {
+    /// Takes the queue pair out of the hub; the memory of its receives goes back.
+    fn failed(self, side: impl Side, cause: CmError) -> ConnectError {
+        let Some(queue) = self.conn.release() else {
+            return ConnectError {
+                cause,
+                prepared: None,
+                memory: Vec::new(),
+            };
+        };
+        let mut failed = handshake::failed(queue, side, cause);
+        for memory in failed.memory.drain(..) {
+            self.conn.pool.put_memory_silently(memory);
+        }
+        self.conn.pool.tell();
+        failed
     }
 }
 

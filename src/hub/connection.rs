@@ -49,7 +49,7 @@ impl Prepared {
     pub fn connect(self, remote: QueuePairEndpoint) -> Result<Connection> {
         let (queue, connection) = self.announced()?;
         let qp = owned::QueuePair::new(queue.handshake(remote)?);
-        connection.conn.connected(Queue::Alone(qp));
+        connection.conn.take_over(Queue::Alone(qp));
         Ok(connection)
     }
 

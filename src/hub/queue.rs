@@ -8,12 +8,10 @@ use crate::transport::Rc;
 use crate::{cm, owned};
 
 #[derive(Debug)]
-#[expect(
-    clippy::large_enum_variant,
-    reason = "the large one is the usual one, and in no list"
-)]
 pub(super) enum Queue {
     Alone(owned::QueuePair<Rc>),
+    /// In a handshake by address, which ends it if it fails.
+    InHandshake(owned::QueuePair<Rc>),
     /// Made by address, with its room in the completion queue: that is needed until the queue pair
     /// is gone, which may be later, on another thread.
     ByAddress(Box<(cm::Connection, Arc<Place>)>),
@@ -22,7 +20,7 @@ pub(super) enum Queue {
 impl Queue {
     pub(super) fn queue(&mut self) -> &mut owned::QueuePair<Rc> {
         match self {
-            Self::Alone(queue) => queue,
+            Self::Alone(queue) | Self::InHandshake(queue) => queue,
             Self::ByAddress(both) => both.0.queue_pair(),
         }
     }
@@ -30,7 +28,7 @@ impl Queue {
     /// Destroys it, and gives its memory back to the pool, where the caller has yet to tell of it.
     pub(super) fn end(self, pool: &Arc<Pool>) {
         match self {
-            Self::Alone(queue) => destroy(queue, pool),
+            Self::Alone(queue) | Self::InHandshake(queue) => destroy(queue, pool),
             Self::ByAddress(both) => {
                 let (connection, place) = *both;
                 let pool = Arc::clone(pool);
@@ -45,7 +43,7 @@ impl Queue {
 }
 
 /// If the kernel does not confirm it, the memory is leaked, and counted.
-fn destroy(queue: owned::QueuePair<Rc>, pool: &Pool) {
+pub(super) fn destroy(queue: owned::QueuePair<Rc>, pool: &Pool) {
     for memory in queue.destroy().unwrap_or_default() {
         pool.put_memory_silently(memory);
     }

@@ -15,7 +15,8 @@ use super::pool::{Hungry, Pool, PooledBuffer};
 use super::queue::Queue;
 use super::waiters::Waiters;
 use crate::Completion;
-use crate::owned::{Buffer, Finished, Memory, Work};
+use crate::owned::{self, Buffer, Finished, Memory, Work};
+use crate::transport::Rc;
 
 /// `user_data` of receives and of keepalives; that of other requests is their slot.
 const RECEIVE: u64 = u64::MAX;
@@ -37,7 +38,7 @@ pub(super) struct Conn {
 /// woken and dropped after.
 #[derive(Debug, Default)]
 pub(super) struct State {
-    /// `None` before it is connected and after the end.
+    /// `None` before the handshake and after the end.
     qp: Option<Queue>,
     /// Why nothing can be posted or received any more.
     pub(super) over: Option<ConnectionError>,
@@ -104,13 +105,42 @@ impl Conn {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes over the connected queue pair and posts its receives.
-    pub(super) fn connected(&self, qp: Queue) {
+    /// Takes over a queue pair, connected or in a handshake, and posts its receives.
+    pub(super) fn take_over(&self, qp: Queue) {
         let mut state = self.lock();
         state.qp = Some(qp);
         let refused = state.top_up(&self.pool);
         drop(state);
         self.put_back(refused);
+    }
+
+    /// Calls `act` with the queue pair of a handshake. `None` if it has none any more.
+    pub(super) fn with_held<R>(
+        &self,
+        act: impl FnOnce(&mut owned::QueuePair<Rc>) -> R,
+    ) -> Option<R> {
+        Some(act(self.lock().qp.as_mut()?.queue()))
+    }
+
+    /// Gives the queue pair of a handshake that failed back.
+    pub(super) fn release(&self) -> Option<owned::QueuePair<Rc>> {
+        let mut state = self.lock();
+        match state.qp.take() {
+            Some(Queue::InHandshake(qp)) => Some(qp),
+            other => {
+                state.qp = other;
+                None
+            }
+        }
+    }
+
+    /// The handshake has succeeded: `made` says what the queue pair ends with from here on.
+    pub(super) fn made(&self, made: impl FnOnce(owned::QueuePair<Rc>) -> Queue) {
+        let mut state = self.lock();
+        state.qp = match state.qp.take() {
+            Some(Queue::InHandshake(qp)) => Some(made(qp)),
+            other => other,
+        };
     }
 
     /// To be called without the lock.
@@ -205,7 +235,10 @@ impl Conn {
         if !quiet || state.probing || state.under_way > 0 || state.over.is_some() {
             return;
         }
-        let Some(qp) = &mut state.qp else { return };
+        let qp = match &mut state.qp {
+            None | Some(Queue::InHandshake(_)) => return,
+            Some(qp) => qp,
+        };
         // No byte is moved, so no key is looked at; it is acknowledged all the same.
         let nowhere = Remote {
             address: 0,
@@ -228,7 +261,15 @@ impl Conn {
         let (qp, inbox) = {
             let mut state = self.lock();
             state.lost(why, &mut wake);
-            (state.qp.take(), std::mem::take(&mut state.inbox))
+            let qp = match state.qp.take() {
+                // Who carries the handshake out ends it.
+                held @ Some(Queue::InHandshake(_)) => {
+                    state.qp = held;
+                    None
+                }
+                qp => qp,
+            };
+            (qp, std::mem::take(&mut state.inbox))
         };
         drop(inbox);
         if let Some(qp) = qp {

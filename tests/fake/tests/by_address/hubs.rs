@@ -4,9 +4,11 @@ use std::thread;
 use std::time::Duration;
 
 use fake_tests::{Bench, PATIENCE};
-use uverbs::cm::{CmError, Listener, RejectData, RejectReason};
+use uverbs::cm::{CmError, ConnectionEvent, Listener, RejectData, RejectReason};
 use uverbs::hub::{Connection, ConnectionError, Hub};
-use uverbs::{ErrorKind, ProtectionDomain};
+use uverbs::time::RnrRetry;
+use uverbs::transport::Rc;
+use uverbs::{ErrorKind, PreparedQueuePair, ProtectionDomain};
 
 use crate::eventually;
 use crate::side::{Side, request};
@@ -103,6 +105,99 @@ fn one_that_waits_hears_of_the_end_and_there_is_room_for_others_then() {
         is_clean(&ours);
         is_clean(&theirs);
     }
+}
+
+/// A queue pair that fails where the peer has no receive.
+fn impatient(side: &Side) -> PreparedQueuePair<Rc> {
+    let builder = side.pd.queue_pair(Rc, &side.cq, &side.cq);
+    let builder = builder.rnr_retry(RnrRetry::new(0).unwrap());
+    builder.gid_index(1).build().unwrap()
+}
+
+#[test]
+fn a_peer_that_sends_at_once_finds_receives() {
+    let bench = Bench::newest();
+    let (mut client, mut server) = (Side::new(&bench), Side::new(&bench));
+    let listener = server.listen();
+    for round in 0..10 {
+        let (ours, theirs) = (hub(&client.pd, false), hub(&server.pd, false));
+        // The hub is the passive side, and then the active one.
+        let (first, there) = thread::scope(|scope| {
+            let passive = scope.spawn(|| {
+                theirs
+                    .prepare()
+                    .unwrap()
+                    .accept(request(&listener))
+                    .unwrap()
+            });
+            let resolved = client.resolve(listener.local_addr());
+            let mut active = resolved.connect(impatient(&client)).unwrap();
+            let message = client.buffer();
+            active.queue_pair().send(message, 9, 0).unwrap();
+            let sent = client.finish(&mut active);
+            assert!(sent.status.is_success(), "{round}: {}", sent.status);
+            (active, passive.join().unwrap())
+        });
+        assert_eq!(there.recv().wait(PATIENCE).unwrap().len(), 9);
+        let (here, second) = thread::scope(|scope| {
+            let passive = scope.spawn(|| {
+                let accepted = request(&listener).accept(impatient(&server));
+                let mut passive = accepted.unwrap();
+                let message = server.buffer();
+                passive.queue_pair().send(message, 7, 0).unwrap();
+                let sent = server.finish(&mut passive);
+                assert!(sent.status.is_success(), "{round}: {}", sent.status);
+                passive
+            });
+            let resolved = client.resolve(listener.local_addr());
+            let active = ours.prepare().unwrap().connect_to(resolved).unwrap();
+            (active, passive.join().unwrap())
+        });
+        assert_eq!(here.recv().wait(PATIENCE).unwrap().len(), 7);
+        // Together: who is left knows the number of a queue pair that another may have by then.
+        drop((first, there, here, second));
+        is_clean(&ours);
+        is_clean(&theirs);
+        eventually("ids are left", || bench.fake.connection_ids() == 1);
+    }
+}
+
+#[test]
+fn a_hub_that_is_closed_during_a_handshake_ends_it() {
+    let bench = Bench::newest();
+    let (client, server) = (Side::new(&bench), Side::new(&bench));
+    let listener = server.listen();
+    for accepts in [true, false] {
+        let ours = hub(&client.pd, false);
+        let (made, other) = thread::scope(|scope| {
+            let made = scope.spawn(|| {
+                let resolved = client.resolve(listener.local_addr());
+                ours.prepare().unwrap().connect_to(resolved)
+            });
+            let request = request(&listener);
+            ours.close();
+            let other = if accepts {
+                Some(request.accept(server.prepare()))
+            } else {
+                request.reject(RejectData::EMPTY).unwrap();
+                None
+            };
+            (made.join().unwrap().map(drop), other)
+        });
+        match made.unwrap_err() {
+            CmError::Failed(error) if accepts => {
+                assert_eq!(error.kind(), ErrorKind::InvalidState, "{error}");
+            }
+            error => assert_eq!(error.reason(), Some(RejectReason::Consumer), "{error}"),
+        }
+        if let Some(Ok(peer)) = &other {
+            let event = peer.event(Some(PATIENCE)).unwrap();
+            assert_eq!(event, Some(ConnectionEvent::Disconnected));
+        }
+        is_clean(&ours);
+    }
+    drop(listener);
+    eventually("ids are left", || bench.fake.connection_ids() == 0);
 }
 
 #[test]
