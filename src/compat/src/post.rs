@@ -90,7 +90,8 @@ pub(crate) extern "C" fn post_recv(
             first,
             bad,
             |queue, request| {
-                // SAFETY: the program's promise.
+                // SAFETY: as `ibv_post_recv` asks, the program keeps the memory, registered and
+                // to itself, until the request has completed.
                 unsafe { queue.put_recv(request) }
             },
             AnyQp::submit_recv,
@@ -115,7 +116,8 @@ pub(crate) extern "C" fn post_srq_recv(
             first,
             bad,
             |queue, request| {
-                // SAFETY: the program's promise.
+                // SAFETY: as `ibv_post_recv` asks, the program keeps the memory, registered and
+                // to itself, until the request has completed.
                 unsafe { queue.put(request) }
             },
             AnySrq::submit,

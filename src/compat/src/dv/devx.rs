@@ -76,7 +76,7 @@ impl Passed {
             if !changes {
                 return devx.query_object_into(object, command, reply);
             }
-            // SAFETY: the program's promise.
+            // SAFETY: the program keeps what memory the command makes the device use: see above.
             unsafe { devx.modify_object_into(object, command, reply) }
         })
     }
@@ -107,14 +107,14 @@ macro_rules! commands {
 commands! {
     fn mlx5dv_devx_general_cmd(context: Handle<Context>) -> c_int = |passed| number(|| {
         let devx = firmware(context)?;
-        // SAFETY: the program's promise.
+        // SAFETY: the program keeps what memory the command makes the device use: see above.
         passed.run(|command, reply| unsafe { devx.command_into(command, reply) })
     });
     fn mlx5dv_devx_obj_create(
         context: Handle<Context>
     ) -> *mut mlx5dv_devx_obj = |passed| pointer(|| {
         let devx = firmware(context)?;
-        // SAFETY: the program's promise.
+        // SAFETY: the program keeps what memory the command makes the device use: see above.
         let made = passed.run(|command, reply| unsafe { devx.create_into(command, reply) })?;
         Made::give(context, mlx5dv_devx_obj::default(), made)
     });
@@ -122,7 +122,7 @@ commands! {
         made.get()?.with(|made| passed.run(|command, reply| made.query_into(command, reply)))
     });
     fn mlx5dv_devx_obj_modify(made: Handle<Made>) -> c_int = |passed| number(|| {
-        // SAFETY: the program's promise.
+        // SAFETY: the program keeps what memory the command makes the device use: see above.
         made.get()?.with(|made| passed.run(|command, reply| unsafe {
             made.modify_into(command, reply)
         }))

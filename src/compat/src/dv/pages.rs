@@ -40,7 +40,8 @@ fn register(
         Some((address, length)) => fork::protect(address, length)?,
         None => None,
     };
-    // SAFETY: the program's promise.
+    // SAFETY: as `mlx5dv_devx_umem_reg` asks, the program keeps the pages until it ends the
+    // registration.
     let umem = unsafe { devx.register(init, keep) }?;
     let c = mlx5dv_devx_umem { umem_id: umem.id() };
     Registered::give(context, c, umem)

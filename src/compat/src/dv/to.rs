@@ -42,7 +42,8 @@ pub(crate) fn put(queue: &mut AnyQp, request: &SendRequest<'_>, to: To) -> Answe
     let To::Usual = to else {
         return put_to(queue, request, to);
     };
-    // SAFETY: the program's promise.
+    // SAFETY: as `ibv_post_send` asks, the program keeps what the request names, registered and
+    // unchanged, until the request has completed.
     Ok(unsafe { queue.put_send(request) }?)
 }
 
@@ -50,9 +51,9 @@ fn put_to(queue: &mut AnyQp, request: &SendRequest<'_>, to: To) -> Answer<()> {
     let own: Option<&mut QueuePair> = queue.of_mut();
     let own = own.ok_or(PostError::UnsupportedOperation)?;
     match to {
-        // SAFETY: the program's promise.
+        // SAFETY: as in `put`.
         To::Usual => unsafe { own.put_send(request) }?,
-        // SAFETY: the program's promise.
+        // SAFETY: as in `put`.
         To::Shared(number) => unsafe { own.put_xrc(request, number) }?,
         To::Target(target) => {
             let to = DcDestination {
@@ -61,7 +62,7 @@ fn put_to(queue: &mut AnyQp, request: &SendRequest<'_>, to: To) -> Answer<()> {
                 access_key: target.access_key,
                 stream: target.stream,
             };
-            // SAFETY: the program's promise.
+            // SAFETY: as in `put`.
             unsafe { own.put_dc(request, &to) }?;
         }
     }
