@@ -214,29 +214,6 @@ fn ucmatose_as_client_and_as_server() {
 }
 
 #[test]
-fn mckey_as_member_and_as_sender() {
-    let guest = boot_for_datagrams();
-    let group = ["239.1.2.3", "10.1.0.1"];
-    let ours = |role| [role, group[0], group[1]];
-    let theirs = ["-m", group[0], "-b", group[1]];
-    let sending = ["-m", group[0], "-b", group[1], "-s"];
-
-    let (hear, tell) = (ours("hear"), ours("tell"));
-    let first = (DATAGRAMS, &hear[..]);
-    let said = both(&guest, first, "listening to", ("mckey", &sending));
-    assert!(said.contains("10 messages heard"), "{said}");
-    assert!(said.contains("test complete"), "{said}");
-
-    let first = ("mckey", &theirs[..]);
-    let second = (DATAGRAMS, &tell[..]);
-    let said = both(&guest, first, "receiving data transfers", second);
-    assert!(said.contains("10 messages sent"), "{said}");
-    assert!(said.contains("data transfers complete"), "{said}");
-    finish(&guest);
-    guest.power_off().unwrap();
-}
-
-#[test]
 fn the_tool_with_itself() {
     let guest = boot();
     for game in [
