@@ -214,6 +214,15 @@ impl From<Error> for CmError {
 }
 
 impl ConnectError {
+    /// Of a queue pair that was destroyed, or is left to its holder.
+    pub(crate) fn without_queue(cause: impl Into<CmError>) -> Self {
+        Self {
+            cause: cause.into(),
+            prepared: None,
+            memory: Vec::new(),
+        }
+    }
+
     pub(crate) fn new(cause: impl Into<CmError>, prepared: PreparedQueuePair<Rc>) -> Self {
         Self {
             cause: cause.into(),

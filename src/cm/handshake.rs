@@ -31,22 +31,26 @@ pub struct Attached<S: Side> {
 }
 
 /// One side of a handshake.
-pub(crate) trait Side: HasId + Deref<Target = PeerRoute> {
+pub(crate) trait Side: HasId + Deref<Target = PeerRoute> + Sized {
+    /// The id.
+    fn into_handle(self) -> Handle;
+
     /// The connection, once the handshake is over. `said`: by the peer.
-    fn into_link(self, said: &ConnectionParams) -> Link;
+    fn into_link(self, said: &ConnectionParams) -> Link {
+        let (local, peer) = (self.local_addr(), self.peer_addr());
+        Link::new(self.into_handle(), local, peer, said)
+    }
 }
 
 impl Side for Resolved {
-    fn into_link(self, said: &ConnectionParams) -> Link {
-        let (local, peer) = (self.local_addr(), self.peer_addr());
-        Link::new(self.handle, local, peer, said)
+    fn into_handle(self) -> Handle {
+        self.handle
     }
 }
 
 impl Side for Request {
-    fn into_link(self, said: &ConnectionParams) -> Link {
-        let (local, peer) = (self.local_addr(), self.peer_addr());
-        Link::new(self.handle, local, peer, said)
+    fn into_handle(self) -> Handle {
+        self.handle
     }
 }
 
@@ -190,13 +194,8 @@ impl Attached<Request> {
 fn now_or_failed(
     work: impl Future<Output = Result<Connection, ConnectError>>,
 ) -> Result<Connection, ConnectError> {
-    now(async { Ok::<_, Error>(work.await) }).unwrap_or_else(|error| {
-        Err(ConnectError {
-            cause: error.into(),
-            prepared: None,
-            memory: Vec::new(),
-        })
-    })
+    now(async { Ok::<_, Error>(work.await) })
+        .unwrap_or_else(|error| Err(ConnectError::without_queue(error)))
 }
 
 impl Resolved {

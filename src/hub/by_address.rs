@@ -73,11 +73,7 @@ impl Prepared {
         if let Err(error) = handshake::check(&side, &self.queue) {
             return Err(ConnectError::new(error, self.queue));
         }
-        let (queue, connection) = self.announced().map_err(|error| ConnectError {
-            cause: error.into(),
-            prepared: None,
-            memory: Vec::new(),
-        })?;
+        let (queue, connection) = self.announced().map_err(ConnectError::without_queue)?;
         let mut queue = owned::QueuePair::new(queue.into_raw());
         if let Err(error) = handshake::initialize(&side, &mut queue) {
             return Err(handshake::failed(queue, side, error));
@@ -129,10 +125,9 @@ impl Connection {
         said: Result<ConnectionParams, CmError>,
     ) -> Result<(Self, PrivateData), ConnectError> {
         let (held, side) = pair.into_parts();
-        let said = match (said, self.over()) {
-            (Ok(_), Some(ConnectionError::Closed)) => return Err(held.failed(side, gone().into())),
-            (Ok(said), _) => said,
-            (Err(cause), _) => return Err(held.failed(side, cause)),
+        let said = match said {
+            Ok(said) => said,
+            Err(cause) => return Err(held.failed(side, cause)),
         };
         let link = side.into_link(&said);
         let (channel, number) = (Arc::clone(link.shared()), link.number());
@@ -141,6 +136,10 @@ impl Connection {
             let made = cm::Connection::new(queue, link);
             Queue::ByAddress(Box::new((made, place)))
         });
+        // A hub that was closed before left the queue pair to the handshake: our drop ends it.
+        if self.over() == Some(ConnectionError::Closed) {
+            return Err(ConnectError::without_queue(gone()));
+        }
         let watch = Arc::new(Watch {
             conn: Arc::downgrade(&self.conn),
             shared: Arc::downgrade(&self.place.shared),
@@ -157,11 +156,7 @@ impl Held {
     /// Takes the queue pair out of the hub; the memory of its receives goes back.
     fn failed(self, side: impl Side, cause: CmError) -> ConnectError {
         let Some(queue) = self.conn.release() else {
-            return ConnectError {
-                cause,
-                prepared: None,
-                memory: Vec::new(),
-            };
+            return ConnectError::without_queue(cause);
         };
         let mut failed = handshake::failed(queue, side, cause);
         for memory in failed.memory.drain(..) {

@@ -261,14 +261,8 @@ impl Conn {
         let (qp, inbox) = {
             let mut state = self.lock();
             state.lost(why, &mut wake);
-            let qp = match state.qp.take() {
-                // Who carries the handshake out ends it.
-                held @ Some(Queue::InHandshake(_)) => {
-                    state.qp = held;
-                    None
-                }
-                qp => qp,
-            };
+            // Who carries a handshake out ends its queue pair.
+            let qp = (state.qp).take_if(|qp| !matches!(qp, Queue::InHandshake(_)));
             (qp, std::mem::take(&mut state.inbox))
         };
         drop(inbox);
