@@ -1,6 +1,6 @@
 //! Datagrams between programs that know each other's IP address: a service that answers, a client
-//! that asks it, and the members of a multicast group. The other end may be librdmacm's `udaddy` or
-//! `mckey`, with their default sizes and numbers of messages.
+//! that asks it, and the members of a multicast group. The other end may be librdmacm's
+//! `udaddy`, with its default size and number of messages.
 //!
 //! `datagrams_by_address serve ADDRESS`, `datagrams_by_address ask ADDRESS`,
 //! `datagrams_by_address hear GROUP SOURCE`, `datagrams_by_address tell GROUP SOURCE`; without
@@ -9,6 +9,7 @@
 use std::error::Error;
 use std::net::SocketAddr;
 use std::process::ExitCode;
+use std::time::{Duration, Instant};
 
 use uverbs::address::{Grh, MULTICAST_QPN};
 use uverbs::cm::{self, AnswerData, DatagramListener};
@@ -19,12 +20,14 @@ use uverbs::{
     QueuePairBuilder, WorkCompletion,
 };
 
-/// The port of those programs.
+/// The port of that program.
 const PORT: u16 = 7174;
 /// How many messages are sent, each way.
 const MESSAGES: u32 = 10;
 /// The size of a message in bytes.
 const SIZE: usize = 100;
+/// How long the messages may take. Datagrams may be lost.
+const LIMIT: Duration = Duration::from_secs(30);
 /// What a request was posted for; comes back when it is finished.
 const SEND: u64 = 1;
 const RECEIVE: u64 = 2;
@@ -188,7 +191,11 @@ impl End {
 
     /// Polls until the peer's messages have arrived. Returns the last one.
     fn hear(&mut self) -> Result<Heard, Box<dyn Error + Send + Sync>> {
+        let start = Instant::now();
         while self.heard < MESSAGES {
+            if start.elapsed() > LIMIT {
+                return Err(format!("{} messages of {MESSAGES} came", self.heard).into());
+            }
             self.progress()?;
         }
         self.last.take().ok_or_else(|| "no message".into())
