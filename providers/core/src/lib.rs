@@ -13,6 +13,7 @@
 //! | [`hw`] | memory shared with a device: rings, DMA pages, barriers | `sys` |
 //! | [`discover`] | lists devices and opens them | `sys` |
 //! | [`contract`] | the traits a provider implements | all of the above |
+//! | [`Slots`] | a table whose indexes wrap around | – |
 //! | `rings` | reports queue entries, posted and polled, to an observer (feature `rings`) | `sys` |
 
 pub mod cm;
@@ -26,6 +27,7 @@ pub mod kind;
 pub mod object;
 #[cfg(feature = "rings")]
 pub mod rings;
+mod slots;
 pub mod sys;
 pub mod types;
 
@@ -33,4 +35,5 @@ pub use error::{DestroyError, Errno, Error, ErrorKind, Op, PollError, PostError,
 pub use file::{CmFile, CommandPath, UverbsFile};
 pub use kind::Kind;
 pub use object::Object;
+pub use slots::Slots;
 pub use types::EventCounts;

@@ -400,7 +400,7 @@ impl CompletionQueue {
         if !self.fork.is_current() {
             return Err(self.refusal());
         }
-        if !self.consumer.has_next() {
+        if !self.consumer.may_have_next() {
             return Ok(0);
         }
         self.fill(out)

@@ -53,8 +53,8 @@ pub(crate) struct ReceiveRing {
     held: bool,
     fork: ForkToken,
     tracker: Arc<QueuePairTracker>,
-    /// Where the tracker looks for requests; none if they are not its own.
-    entries: Option<RecvEntries>,
+    /// Where the tracker looks for requests.
+    entries: RecvEntries,
     record: Arc<Record>,
     /// The observer of submitted requests.
     #[cfg(feature = "rings")]
@@ -85,8 +85,8 @@ impl ReceiveRing {
             ring: parts.ring,
             fork: parts.fork,
             entries: match &parts.tracker.recv {
-                Receives::Own(tracker) => Some(Arc::clone(tracker.entries())),
-                _ => None,
+                Receives::Own(tracker) => tracker.entries().clone(),
+                _ => RecvEntries::new(0),
             },
             tracker: parts.tracker,
             record: parts.record,
@@ -210,11 +210,9 @@ impl ReceiveRing {
     /// Records a request for its completion.
     #[inline]
     fn track(&self, end: u32, wr_id: u64) {
-        if let Some(entries) = &self.entries
-            && let Some(entry) = entries.get((end & self.mask) as usize)
-        {
-            entry.store(wr_id, Ordering::Relaxed);
-        }
+        self.entries
+            .at(end as usize)
+            .store(wr_id, Ordering::Relaxed);
     }
 
     /// Whether there is no room, as far as is known.

@@ -9,8 +9,9 @@ use uverbs_core::PostError;
 use uverbs_core::contract;
 use uverbs_core::types::{Posting, SendRequest, Template};
 
+use super::post::Alone;
 use super::template::Prepared;
-use super::usual::Spot;
+use super::usual::{Putting, Spot};
 use super::{End, Pending, SendRing};
 
 /// The sending end of a queue pair of type RC, UC or UD.
@@ -24,18 +25,19 @@ pub struct Sender<'q> {
 #[must_use = "nothing is sent before `submit`"]
 pub struct SendBatch<'s> {
     ring: &'s mut SendRing,
-    /// The block after what the batch has put.
-    block: u32,
-    /// Requests before that block.
-    requests: u32,
-    /// Flags that the next request must have.
-    flags: u32,
-    /// For how many more usual requests there is room for certain.
-    left: u32,
-    /// The first word of its last request.
-    last: u64,
+    end: BatchEnd,
     /// Nothing is left to take back.
     is_submitted: bool,
+}
+
+/// The end of what a batch has put.
+#[derive(Debug)]
+struct BatchEnd {
+    end: End,
+    /// Up to which number there is room for usual requests for certain.
+    usual_end: u64,
+    /// The first word of its last request.
+    last: u64,
 }
 
 impl<'q> Sender<'q> {
@@ -55,17 +57,13 @@ impl contract::Sender for Sender<'_> {
 
     #[inline(always)]
     fn batch(&mut self) -> SendBatch<'_> {
-        let End {
-            block,
-            requests,
-            flags,
-        } = self.ring.end;
+        let end = self.ring.end;
         SendBatch {
-            block,
-            requests,
-            flags,
-            left: self.ring.left_after(requests, flags),
-            last: 0,
+            end: BatchEnd {
+                end,
+                usual_end: self.ring.usual_end_with(end.flags),
+                last: 0,
+            },
             is_submitted: false,
             ring: self.ring,
         }
@@ -88,41 +86,81 @@ impl contract::Sender for Sender<'_> {
         prepared: &Prepared,
         posting: &Posting,
     ) -> Result<(), PostError> {
-        self.ring.post_prepared(prepared, posting)
+        let spot = self.ring.spot();
+        (self.ring).put_prepared(spot, prepared, posting, Alone { spot })
     }
 }
 
-impl SendBatch<'_> {
+impl BatchEnd {
     #[inline(always)]
     fn spot(&self) -> Spot {
         Spot {
-            block: self.block,
-            requests: self.requests,
-            is_free: self.left != 0,
+            block: self.end.block,
+            requests: self.end.requests,
+            is_free: self.end.requests < self.usual_end,
         }
     }
 
     /// After a request of one block that starts with `head`.
     #[inline(always)]
     fn go_on(&mut self, head: u64) {
-        self.block = self.block.wrapping_add(1);
-        self.requests = self.requests.wrapping_add(1);
-        self.left = self.left.wrapping_sub(1);
+        self.end.block = self.end.block.wrapping_add(1);
+        self.end.requests += 1;
         self.last = head;
     }
 
-    /// After a request that the ring put apart, or refused.
+    /// After a request that the ring put aside, or refused.
     #[inline(always)]
-    fn go_on_apart(&mut self, put: Result<(), PostError>) -> Result<(), PostError> {
-        let (end, last) = self.ring.aside;
-        self.left = (self.ring).left_after(end.requests, end.flags);
+    fn go_on_aside(
+        &mut self,
+        ring: &SendRing,
+        put: Result<(), PostError>,
+    ) -> Result<(), PostError> {
+        let (end, last) = ring.aside;
+        self.usual_end = ring.usual_end_with(end.flags);
         if put.is_ok() {
-            self.block = end.block;
-            self.requests = end.requests;
-            self.flags = end.flags;
+            self.end = end;
             self.last = last;
         }
         put
+    }
+}
+
+/// It is submitted with the batch that it is put at the end of.
+struct Batched<'b> {
+    spot: Spot,
+    end: &'b mut BatchEnd,
+}
+
+impl Putting for Batched<'_> {
+    #[inline(always)]
+    fn written(self, _: &mut SendRing, head: u64) -> Result<(), PostError> {
+        self.end.go_on(head);
+        Ok(())
+    }
+
+    #[inline(always)]
+    fn apart(self, ring: &mut SendRing, request: SendRequest<'_>) -> Result<(), PostError> {
+        let Spot {
+            block, requests, ..
+        } = self.spot;
+        let put = ring.put_aside(block, requests, self.end.end.flags, request);
+        self.end.go_on_aside(ring, put)
+    }
+
+    #[inline(always)]
+    fn posting_apart(
+        self,
+        ring: &mut SendRing,
+        prepared: &Prepared,
+        posting: &Posting,
+    ) -> Result<(), PostError> {
+        let Spot {
+            block, requests, ..
+        } = self.spot;
+        let flags = self.end.end.flags;
+        let put = ring.put_prepared_aside(block, requests, flags, prepared, posting);
+        self.end.go_on_aside(ring, put)
     }
 }
 
@@ -132,20 +170,9 @@ impl contract::SendBatch for SendBatch<'_> {
     #[expect(unsafe_code, reason = "passes its obligations on")]
     #[inline(always)]
     unsafe fn push(&mut self, request: &SendRequest<'_>) -> Result<(), PostError> {
-        let (spot, flags) = (self.spot(), self.flags);
-        let put = self.ring.put_usual(
-            spot,
-            *request,
-            |_, head| Ok(head),
-            |ring, request| Err(ring.put_aside(spot.block, spot.requests, flags, request)),
-        );
-        match put {
-            Ok(head) => {
-                self.go_on(head);
-                Ok(())
-            }
-            Err(put) => self.go_on_apart(put),
-        }
+        let Self { ring, end, .. } = self;
+        let spot = end.spot();
+        ring.put_usual(spot, *request, Batched { spot, end })
     }
 
     #[expect(unsafe_code, reason = "passes its obligations on")]
@@ -155,23 +182,16 @@ impl contract::SendBatch for SendBatch<'_> {
         prepared: &Prepared,
         posting: &Posting,
     ) -> Result<(), PostError> {
-        let (spot, flags) = (self.spot(), self.flags);
-        let put = self.ring.put_prepared(spot, prepared, posting, |ring| {
-            ring.put_prepared_aside(spot.block, spot.requests, flags, prepared, posting)
-        });
-        match put {
-            Ok(head) => {
-                self.go_on(head);
-                Ok(())
-            }
-            Err(put) => self.go_on_apart(put),
-        }
+        let Self { ring, end, .. } = self;
+        let spot = end.spot();
+        ring.put_prepared(spot, prepared, posting, Batched { spot, end })
     }
 
     #[inline(always)]
     fn submit(mut self) -> Result<(), PostError> {
-        let blocks = self.block.wrapping_sub(self.ring.end.block);
-        let requests = self.requests.wrapping_sub(self.ring.end.requests);
+        let end = self.end.end;
+        let blocks = end.block.wrapping_sub(self.ring.end.block);
+        let requests = end.requests - self.ring.end.requests;
         if requests == 0 {
             return Ok(());
         }
@@ -179,14 +199,10 @@ impl contract::SendBatch for SendBatch<'_> {
             return Err(PostError::Forked);
         }
         self.is_submitted = true;
-        self.ring.end = End {
-            block: self.block,
-            requests: self.requests,
-            flags: self.flags,
-        };
-        self.ring.pending.flags = self.flags;
-        self.ring.set_usual_room();
-        self.ring.hand_over(blocks, requests == 1, self.last);
+        self.ring.end = end;
+        self.ring.pending.flags = end.flags;
+        self.ring.set_usual_end();
+        self.ring.hand_over(blocks, requests == 1, self.end.last);
         Ok(())
     }
 }
@@ -194,7 +210,7 @@ impl contract::SendBatch for SendBatch<'_> {
 impl Drop for SendBatch<'_> {
     #[inline]
     fn drop(&mut self) {
-        let blocks = self.block.wrapping_sub(self.ring.end.block);
+        let blocks = self.end.end.block.wrapping_sub(self.ring.end.block);
         if !self.is_submitted && blocks != 0 {
             self.ring.forget_behind(blocks);
         }
@@ -202,14 +218,6 @@ impl Drop for SendBatch<'_> {
 }
 
 impl SendRing {
-    /// For how many usual requests there is room after so many, as far as is known. `flags` are
-    /// required of the next one.
-    #[inline]
-    fn left_after(&self, requests: u32, flags: u32) -> u32 {
-        self.usual_room_with(flags)
-            .saturating_sub(requests.wrapping_sub(self.tail))
-    }
-
     /// Puts any request behind the end, where a batch has come to these numbers. The ring's own end
     /// is where it was; the end after the request is left [aside](Self::aside). Numbers are passed
     /// one by one: a batch whose numbers are in registers has no need to store them.
@@ -218,7 +226,7 @@ impl SendRing {
     fn put_aside(
         &mut self,
         block: u32,
-        requests: u32,
+        requests: u64,
         flags: u32,
         request: SendRequest<'_>,
     ) -> Result<(), PostError> {
@@ -232,7 +240,7 @@ impl SendRing {
         self.aside = (self.end, self.last);
         self.end = own;
         self.pending = Pending::new(own.flags);
-        self.set_usual_room();
+        self.set_usual_end();
         put
     }
 
@@ -242,42 +250,13 @@ impl SendRing {
     fn put_prepared_aside(
         &mut self,
         block: u32,
-        requests: u32,
+        requests: u64,
         flags: u32,
         prepared: &Prepared,
         posting: &Posting,
     ) -> Result<(), PostError> {
         prepared.with(posting, |request| {
             self.put_aside(block, requests, flags, *request)
-        })
-    }
-
-    /// Puts a posting and submits it. Nothing is pending.
-    #[inline(always)]
-    fn post_prepared(&mut self, prepared: &Prepared, posting: &Posting) -> Result<(), PostError> {
-        let spot = self.spot();
-        let put = self.put_prepared(spot, prepared, posting, |ring| {
-            ring.post_prepared_apart(prepared, posting)
-        });
-        match put {
-            Ok(head) => {
-                self.posted(spot, head);
-                Ok(())
-            }
-            Err(result) => result,
-        }
-    }
-
-    #[cold]
-    #[inline(never)]
-    fn post_prepared_apart(
-        &mut self,
-        prepared: &Prepared,
-        posting: &Posting,
-    ) -> Result<(), PostError> {
-        prepared.with(posting, |request| {
-            self.put_any(request)?;
-            self.submit()
         })
     }
 }

@@ -46,8 +46,8 @@ pub(crate) struct SendRing {
     last: u64,
     /// The end after the last request that was put for a batch, and that request's first word.
     aside: (End, u64),
-    /// Requests completed, when last checked.
-    tail: u32,
+    /// The number of the last completed request, when last checked.
+    tail: u64,
     limits: Limits,
     /// The operations that take a scatter/gather entry.
     gathered: Operations,
@@ -57,9 +57,9 @@ pub(crate) struct SendRing {
     always: u32,
     /// The number of requests that can be outstanding; 0 while the queue pair accepts none.
     room: u32,
-    /// The same for a request to the peer of a connection of which nothing special is required; 0
-    /// while something is.
-    usual_room: u32,
+    /// Up to which number requests to the peer of a connection can be outstanding; 0 while
+    /// something special is required of the next one.
+    usual_end: u64,
     /// Its requests are datagrams.
     datagrams: bool,
     max_requests: u32,
@@ -79,19 +79,19 @@ pub(crate) struct SendRing {
 struct End {
     /// The next block (free-running counter).
     block: u32,
-    /// Requests before it (free-running counter).
-    requests: u32,
+    /// The number of the request before it.
+    requests: u64,
     /// Control flags of the next request, unless it has a full fence: those of every request, and
     /// those that the previous request requires.
     flags: u32,
 }
 
 impl End {
-    /// Before the first request.
-    const fn new(flags: u32) -> Self {
+    /// Before the first request of an incarnation, which follows number `base`.
+    const fn new(flags: u32, base: u64) -> Self {
         Self {
             block: 0,
-            requests: 0,
+            requests: base,
             flags,
         }
     }
@@ -138,14 +138,15 @@ impl SendRing {
         } else {
             0
         };
+        let base = parts.tracker.send.base();
         Self {
-            end: End::new(always),
+            end: End::new(always, base),
             pending: Pending::new(always),
             queue: wqe::queue_word(parts.qpn),
             always,
             last: 0,
-            aside: (End::new(always), 0),
-            tail: 0,
+            aside: (End::new(always, base), 0),
+            tail: base,
             limits: Limits {
                 max_sge: parts.sizes.usable_sge,
                 max_inline: parts.sizes.usable_inline,
@@ -153,7 +154,7 @@ impl SendRing {
                 qpn: parts.qpn,
             },
             room: 0,
-            usual_room: 0,
+            usual_end: 0,
             datagrams: parts.datagrams,
             gathered: if parts.sizes.usable_sge == 0 {
                 Operations::empty()
@@ -163,7 +164,7 @@ impl SendRing {
             max_requests: parts.sizes.max_post,
             ring: parts.ring,
             fork: parts.fork,
-            entries: Arc::clone(parts.tracker.send.entries()),
+            entries: parts.tracker.send.entries().clone(),
             tracker: parts.tracker,
             record: parts.record,
             doorbell: parts.doorbell,
@@ -181,30 +182,31 @@ impl SendRing {
     /// Sets whether the queue pair is in a state that accepts requests.
     pub(crate) fn set_ready(&mut self, ready: bool) {
         self.room = if ready { self.max_requests } else { 0 };
-        self.set_usual_room();
+        self.set_usual_end();
     }
 
     /// After the room changed, or what is required of the next request.
     #[inline]
-    fn set_usual_room(&mut self) {
-        self.usual_room = self.usual_room_with(self.end.flags);
+    fn set_usual_end(&mut self) {
+        self.usual_end = self.usual_end_with(self.end.flags);
     }
 
-    /// The room for usual requests where `flags` are required of the next one.
+    /// The same where `flags` are required of the next one.
     #[inline]
-    fn usual_room_with(&self, flags: u32) -> u32 {
-        if flags != self.always || self.datagrams {
+    fn usual_end_with(&self, flags: u32) -> u64 {
+        if flags != self.always || self.datagrams || self.room == 0 {
             return 0;
         }
-        self.room
+        self.tail + u64::from(self.room)
     }
 
     /// Starts over after the queue pair was reset.
     pub(crate) fn reset(&mut self) {
-        self.end = End::new(self.always);
+        let base = self.tracker.send.base();
+        self.end = End::new(self.always, base);
         self.pending = Pending::new(self.always);
-        self.tail = 0;
-        self.set_usual_room();
+        self.tail = base;
+        self.set_usual_end();
         self.record.store(SEND_RECORD, 0);
     }
 
@@ -322,7 +324,7 @@ impl SendRing {
     /// Whether there is no room, as far as is known.
     #[inline]
     fn is_full(&self) -> bool {
-        self.end.requests.wrapping_sub(self.tail) >= self.room
+        self.end.requests.wrapping_sub(self.tail) >= self.room.into()
     }
 
     /// Checks for requests that were completed meanwhile.
@@ -332,7 +334,8 @@ impl SendRing {
         if self.room == 0 {
             return Err(PostError::WrongState);
         }
-        self.tail = self.tracker.sent_tail();
+        self.tail = self.tracker.send.done();
+        self.set_usual_end();
         if self.is_full() {
             return Err(PostError::QueueFull);
         }
@@ -362,11 +365,10 @@ impl SendRing {
         let head = wqe::control_head(kind.opcode, block, self.queue, units);
         let flags = control::flags(flags, required, self.always) | kind.stream;
         let tail = wqe::control_tail(flags, kind.immediate);
-        let index = self.ring.index(block);
-        self.track(index, requests, wr_id, SentKind::of(kind.completion));
+        self.track(block, requests, wr_id, SentKind::of(kind.completion));
         self.ring.put(first, [head, tail]);
         self.end.flags = kind.fence | self.always;
-        self.set_usual_room();
+        self.set_usual_end();
         self.go_on(blocks, head);
     }
 
@@ -374,21 +376,19 @@ impl SendRing {
     #[inline]
     fn go_on(&mut self, blocks: u32, head: u64) {
         self.end.block = self.end.block.wrapping_add(blocks);
-        self.end.requests = self.end.requests.wrapping_add(1);
+        self.end.requests += 1;
         self.pending.blocks = self.pending.blocks.wrapping_add(blocks);
         self.pending.requests = self.pending.requests.wrapping_add(1);
         self.last = head;
     }
 
-    /// Records the request that begins at the block `index` and follows `requests` others, for its
+    /// Records the request that begins at this block and follows number `requests`, for its
     /// completion.
     #[expect(clippy::inline_always, reason = "a part of posting")]
     #[inline(always)]
-    fn track(&self, index: u32, requests: u32, wr_id: u64, completion: SentKind) {
-        let after = requests.wrapping_add(1);
-        if let Some(entry) = self.entries.get(index as usize) {
-            entry.posted(wr_id, after, completion);
-        }
+    fn track(&self, block: u32, requests: u64, wr_id: u64, completion: SentKind) {
+        let entry = self.entries.at(block as usize);
+        entry.posted(wr_id, requests + 1, completion);
     }
 }
 

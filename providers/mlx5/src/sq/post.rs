@@ -2,10 +2,39 @@
 
 use uverbs_core::PostError;
 use uverbs_core::hw::barrier;
-use uverbs_core::types::SendRequest;
+use uverbs_core::types::{Posting, SendRequest};
 
-use super::usual::Spot;
-use super::{Pending, SEND_RECORD, SendRing};
+use super::usual::{Putting, Spot};
+use super::{Pending, Prepared, SEND_RECORD, SendRing};
+
+/// It is submitted by itself. Nothing is pending.
+pub(super) struct Alone {
+    pub(super) spot: Spot,
+}
+
+#[expect(clippy::inline_always, reason = "a part of posting")]
+impl Putting for Alone {
+    #[inline(always)]
+    fn written(self, ring: &mut SendRing, head: u64) -> Result<(), PostError> {
+        ring.posted(self.spot, head);
+        Ok(())
+    }
+
+    #[inline(always)]
+    fn apart(self, ring: &mut SendRing, request: SendRequest<'_>) -> Result<(), PostError> {
+        ring.post_apart(request)
+    }
+
+    #[inline(always)]
+    fn posting_apart(
+        self,
+        ring: &mut SendRing,
+        prepared: &Prepared,
+        posting: &Posting,
+    ) -> Result<(), PostError> {
+        ring.post_prepared_apart(prepared, posting)
+    }
+}
 
 impl SendRing {
     /// Submits what was put: one doorbell for all of it.
@@ -55,20 +84,16 @@ impl SendRing {
     #[inline(always)]
     pub(super) fn post_one(&mut self, request: SendRequest<'_>) -> Result<(), PostError> {
         let spot = self.spot();
-        let done = |ring: &mut Self, head| {
-            ring.posted(spot, head);
-            Ok(())
-        };
-        self.put_usual(spot, request, done, Self::post_apart)
+        self.put_usual(spot, request, Alone { spot })
     }
 
     /// Submits the request of one block that was put at `spot`, the end, and starts with the word
     /// `head`.
     #[expect(clippy::inline_always, reason = "a part of posting")]
     #[inline(always)]
-    pub(super) fn posted(&mut self, spot: Spot, head: u64) {
+    fn posted(&mut self, spot: Spot, head: u64) {
         self.end.block = spot.block.wrapping_add(1);
-        self.end.requests = spot.requests.wrapping_add(1);
+        self.end.requests = spot.requests + 1;
         self.hand_over(1, true, head);
     }
 
@@ -78,6 +103,19 @@ impl SendRing {
     fn post_apart(&mut self, request: SendRequest<'_>) -> Result<(), PostError> {
         self.put_any(&request)?;
         self.submit()
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn post_prepared_apart(
+        &mut self,
+        prepared: &Prepared,
+        posting: &Posting,
+    ) -> Result<(), PostError> {
+        prepared.with(posting, |request| {
+            self.put_any(request)?;
+            self.submit()
+        })
     }
 
     /// Puts requests to the peer of a connection and submits them; on an error, returns how many
@@ -124,10 +162,10 @@ impl SendRing {
             flags,
         } = self.pending;
         self.end.block = self.end.block.wrapping_sub(blocks);
-        self.end.requests = self.end.requests.wrapping_sub(requests);
+        self.end.requests -= u64::from(requests);
         self.end.flags = flags;
         self.pending = Pending::new(flags);
-        self.set_usual_room();
+        self.set_usual_end();
         self.forget_behind(blocks);
     }
 
@@ -135,10 +173,8 @@ impl SendRing {
     #[cold]
     pub(super) fn forget_behind(&self, blocks: u32) {
         for block in 0..blocks {
-            let index = self.ring.index(self.end.block.wrapping_add(block));
-            if let Some(entry) = self.entries.get(index as usize) {
-                entry.taken_back(self.tail);
-            }
+            let block = self.end.block.wrapping_add(block);
+            self.entries.at(block as usize).taken_back(self.tail);
         }
     }
 }

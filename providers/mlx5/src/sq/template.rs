@@ -1,11 +1,12 @@
 //! Requests that are described once: their words, but for what is different each time.
 #![expect(clippy::inline_always, reason = "a part of posting")]
 
+use uverbs_core::PostError;
 use uverbs_core::types::{Payload, Posting, SendRequest, Template};
 
 use super::SendRing;
 use super::shape::Shape;
-use super::usual::Spot;
+use super::usual::{Putting, Spot};
 use crate::tracker::SentKind;
 use crate::wqe::operations::Operations;
 use crate::wqe::request::MAX_SGE_LENGTH;
@@ -61,24 +62,29 @@ impl Prepared {
 impl SendRing {
     /// Writes a posting at `spot`; see [`put_usual`](Self::put_usual).
     #[inline(always)]
-    pub(super) fn put_prepared<T>(
+    pub(super) fn put_prepared(
         &mut self,
         spot: Spot,
         prepared: &Prepared,
         posting: &Posting,
-        apart: impl FnOnce(&mut Self) -> T,
-    ) -> Result<u64, T> {
+        putting: impl Putting,
+    ) -> Result<(), PostError> {
         let is_usual = spot.is_free
             && self.fork.is_current()
             && self.gathered.contains(prepared.needs)
             && (1..=MAX_SGE_LENGTH).contains(&posting.length);
         if !is_usual {
-            return Err(apart(self));
+            return putting.posting_apart(self, prepared, posting);
         }
         let head = wqe::control_head(prepared.opcode, spot.block, self.queue, prepared.units);
         let tail = prepared.tail | wqe::control_tail(self.always, 0);
-        let (index, block) = (self.ring.index(spot.block), self.ring.block(spot.block));
-        self.track(index, spot.requests, posting.wr_id, prepared.completion);
+        let block = self.ring.block(spot.block);
+        self.track(
+            spot.block,
+            spot.requests,
+            posting.wr_id,
+            prepared.completion,
+        );
         let data = [
             wqe::words(posting.length, prepared.local_key),
             posting.address.to_be(),
@@ -90,6 +96,6 @@ impl SendRing {
         } else {
             block.put(1, data);
         }
-        Ok(head)
+        putting.written(self, head)
     }
 }

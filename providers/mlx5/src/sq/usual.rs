@@ -7,10 +7,10 @@
 
 use uverbs_core::PostError;
 use uverbs_core::hw::BlockMut;
-use uverbs_core::types::{Payload, Remote, SendFlags, SendRequest, Sge};
+use uverbs_core::types::{Payload, Posting, Remote, SendFlags, SendRequest, Sge};
 
 use super::shape::Shape;
-use super::{End, SendRing};
+use super::{End, Prepared, SendRing};
 use crate::tracker::SentKind;
 use crate::wqe::request::MAX_SGE_LENGTH;
 use crate::wqe::{self, UNIT, control, opcode};
@@ -27,10 +27,58 @@ const fn inline_start(remote: Option<Remote>) -> usize {
 pub(super) struct Spot {
     /// Its first block (free-running counter).
     pub(super) block: u32,
-    /// Requests before it (free-running counter).
-    pub(super) requests: u32,
+    /// The number of the request before it.
+    pub(super) requests: u64,
     /// There is room, and nothing special is required of it.
     pub(super) is_free: bool,
+}
+
+/// What becomes of a request that is put.
+///
+/// A trait, because closures that are called in several places are not inlined. Each function makes
+/// its own result: one that is made of several would be stored, and loaded to be told apart.
+pub(super) trait Putting {
+    /// It was written, and starts with the word `head`. The end of the ring is where it was.
+    fn written(self, ring: &mut SendRing, head: u64) -> Result<(), PostError>;
+
+    /// It is not a usual one, or there is no room: nothing was written. It is passed by value: once
+    /// the address of a request is passed on, the compiler no longer knows anything about its
+    /// fields.
+    fn apart(self, ring: &mut SendRing, request: SendRequest<'_>) -> Result<(), PostError>;
+
+    /// The same for a posting.
+    fn posting_apart(
+        self,
+        ring: &mut SendRing,
+        prepared: &Prepared,
+        posting: &Posting,
+    ) -> Result<(), PostError>;
+}
+
+/// It is submitted later, with others.
+struct Behind;
+
+impl Putting for Behind {
+    #[inline(always)]
+    fn written(self, ring: &mut SendRing, head: u64) -> Result<(), PostError> {
+        ring.go_on(1, head);
+        Ok(())
+    }
+
+    #[inline(always)]
+    fn apart(self, ring: &mut SendRing, request: SendRequest<'_>) -> Result<(), PostError> {
+        ring.put_apart(request)
+    }
+
+    #[inline(always)]
+    fn posting_apart(
+        self,
+        ring: &mut SendRing,
+        prepared: &Prepared,
+        posting: &Posting,
+    ) -> Result<(), PostError> {
+        prepared.with(posting, |request| ring.put_apart(*request))
+    }
 }
 
 impl SendRing {
@@ -43,7 +91,7 @@ impl SendRing {
         Spot {
             block,
             requests,
-            is_free: requests.wrapping_sub(self.tail) < self.usual_room,
+            is_free: requests < self.usual_end,
         }
     }
 
@@ -51,26 +99,17 @@ impl SendRing {
     #[inline(always)]
     pub(crate) fn put(&mut self, request: &SendRequest<'_>) -> Result<(), PostError> {
         let spot = self.spot();
-        // A copy is passed: once the address of the request is passed on, the compiler no longer
-        // knows anything about its fields.
-        let done = |ring: &mut Self, head| {
-            ring.go_on(1, head);
-            Ok(())
-        };
-        self.put_usual(spot, *request, done, Self::put_apart)
+        self.put_usual(spot, *request, Behind)
     }
 
-    /// Writes a request of one block at `spot`, and passes its first word to `done`. The end of the
-    /// ring stays where it is. One that is not usual is left to `apart`. Each makes its own result:
-    /// one that is made of both would be stored, and loaded to be told apart.
+    /// Writes a request of one block at `spot`.
     #[inline(always)]
-    pub(super) fn put_usual<T>(
+    pub(super) fn put_usual(
         &mut self,
         spot: Spot,
         request: SendRequest<'_>,
-        done: impl FnOnce(&mut Self, u64) -> T,
-        apart: impl FnOnce(&mut Self, SendRequest<'_>) -> T,
-    ) -> T {
+        putting: impl Putting,
+    ) -> Result<(), PostError> {
         // Taken apart, and put together again where it is needed: otherwise it would be in memory.
         let SendRequest {
             wr_id,
@@ -87,7 +126,7 @@ impl SendRing {
             destination,
         };
         let Some(shape) = Shape::of(&operation) else {
-            return apart(self, whole(payload));
+            return putting.apart(self, whole(payload));
         };
         let is_usual = spot.is_free && self.fork.is_current() && destination.is_none();
         match payload {
@@ -98,9 +137,9 @@ impl SendRing {
                     && (1..=MAX_SGE_LENGTH).contains(&sge.length)
                 {
                     let head = self.write_gather(spot, &shape, wr_id, flags, &sge);
-                    done(self, head)
+                    putting.written(self, head)
                 } else {
-                    apart(self, whole(Payload::Gather(&[sge])))
+                    putting.apart(self, whole(Payload::Gather(&[sge])))
                 }
             }
             // Data that fits the first block, and is not so short that it is assembled byte by
@@ -114,12 +153,12 @@ impl SendRing {
                     && BlockMut::fits(inline_start(shape.remote), slice.len())
                 {
                     let head = self.write_inline(spot, &shape, wr_id, flags, slice);
-                    done(self, head)
+                    putting.written(self, head)
                 } else {
-                    apart(self, whole(Payload::Inline(&[slice])))
+                    putting.apart(self, whole(Payload::Inline(&[slice])))
                 }
             }
-            payload => apart(self, whole(payload)),
+            payload => putting.apart(self, whole(payload)),
         }
     }
 
@@ -135,7 +174,7 @@ impl SendRing {
         let units = if shape.remote.is_some() { 3 } else { 2 };
         let control = self.control(spot, shape, flags, units);
         self.track(
-            self.ring.index(spot.block),
+            spot.block,
             spot.requests,
             wr_id,
             SentKind::of(shape.completion),
@@ -166,7 +205,7 @@ impl SendRing {
         let units = (start + slice.len()).div_ceil(UNIT as usize) as u32;
         let control = self.control(spot, shape, flags, units);
         self.track(
-            self.ring.index(spot.block),
+            spot.block,
             spot.requests,
             wr_id,
             SentKind::of(shape.completion),

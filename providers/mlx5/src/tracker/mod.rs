@@ -5,40 +5,81 @@
 //! All of it is in atomic words, so neither side takes a lock; the device orders the two sides,
 //! since it completes only what was posted.
 
-mod life;
 pub(crate) mod registration;
 mod scatter;
+mod side;
 pub(crate) mod srq;
 pub(crate) mod table;
 
 use std::sync::Arc;
 
+use uverbs_core::Slots;
 use uverbs_core::types::WcOpcode;
 
 use crate::cqe::Checksums;
 use crate::sync::atomic::{AtomicU32, AtomicU64, Ordering};
-use life::{Life, Run, Side};
 pub(crate) use scatter::ScatterTracker;
+use side::{Run, Side};
 pub(crate) use srq::SrqTracker;
 
 /// A send queue.
 #[derive(Debug)]
 pub(crate) struct SendTracker {
     entries: SendEntries,
+    /// How far the entry of a request that is under way can be ahead of what was completed.
+    window: u64,
     /// A request may complete after others that were posted later.
     unordered: bool,
+    /// Its count is an [`Ordinal`].
+    side: Side,
 }
 
 /// The requests of a send queue, each at the index of its first block. The posting side has a
 /// handle of its own.
-pub(crate) type SendEntries = Arc<[SendEntry]>;
+pub(crate) type SendEntries = Slots<SendEntry>;
 
 /// A request of a send queue.
 #[derive(Debug, Default)]
 pub(crate) struct SendEntry {
     wr_id: AtomicU64,
-    /// The number of requests posted, including this one << 32 | the kind of its completion.
-    after_kind: AtomicU64,
+    /// Its [`Ordinal`].
+    ordinal: AtomicU64,
+}
+
+/// A request's number among all of its send queue, from 1 on, << [`KIND`] | the kind of its
+/// completion.
+///
+/// What is completed is counted in the same form, with all bits of the kind: the difference to the
+/// ordinal of any later request is positive, and that to others is not.
+#[derive(Clone, Copy, Debug)]
+struct Ordinal(u64);
+
+/// The bits of an ordinal that contain the kind.
+const KIND: u32 = 4;
+const KINDS: u64 = (1 << KIND) - 1;
+
+impl Ordinal {
+    #[inline]
+    const fn of(number: u64, kind: SentKind) -> Self {
+        Self((number << KIND) + kind.0)
+    }
+
+    /// The kind of the completion.
+    #[inline]
+    const fn kind(self) -> SentKind {
+        SentKind(self.0 & KINDS)
+    }
+
+    /// The count once this request and all before it are completed.
+    #[inline]
+    const fn done(self) -> u64 {
+        self.0 | KINDS
+    }
+}
+
+/// The count that completed requests up to `number` give.
+const fn count_of(number: u64) -> u64 {
+    number << KIND | KINDS
 }
 
 /// The content of a send completion.
@@ -50,12 +91,12 @@ pub(crate) struct Sent {
 
 /// The kind of a send completion, by number.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-pub(crate) struct SentKind(u32);
+pub(crate) struct SentKind(u64);
 
 impl SentKind {
     #[inline]
     pub(crate) const fn of(opcode: WcOpcode) -> Self {
-        Self(opcode.raw())
+        Self(opcode.raw() as u64)
     }
 
     /// The opcodes of send completions. There are no others.
@@ -74,24 +115,18 @@ impl SentKind {
     }
 }
 
-/// The second word of a [`SendEntry`].
-#[inline]
-const fn after_kind(after: u32, kind: u32) -> u64 {
-    (after as u64) << 32 | kind as u64
-}
-
 impl SendEntry {
-    /// Records the `after`-th request.
+    /// Records the request with this number.
     #[inline]
-    pub(crate) fn posted(&self, wr_id: u64, after: u32, kind: SentKind) {
+    pub(crate) fn posted(&self, wr_id: u64, number: u64, kind: SentKind) {
         self.wr_id.store(wr_id, Ordering::Relaxed);
-        (self.after_kind).store(after_kind(after, kind.0), Ordering::Relaxed);
+        (self.ordinal).store(Ordinal::of(number, kind).0, Ordering::Relaxed);
     }
 
-    /// The request that was recorded here was taken back. `tail` is the number completed at some
-    /// time: completing the block again completes nothing.
-    pub(crate) fn taken_back(&self, tail: u32) {
-        (self.after_kind).store(after_kind(tail, 0), Ordering::Relaxed);
+    /// The request that was recorded here was taken back. `done` were completed at some time:
+    /// completing the block again completes nothing.
+    pub(crate) fn taken_back(&self, done: u64) {
+        (self.ordinal).store(Ordinal::of(done, SentKind::default()).0, Ordering::Relaxed);
     }
 }
 
@@ -99,8 +134,10 @@ impl SendTracker {
     /// The tracker of a queue of `blocks` (a power of two, or 0) blocks of 64 bytes.
     pub(crate) fn new(blocks: u32) -> Self {
         Self {
-            entries: (0..blocks).map(|_| SendEntry::default()).collect(),
+            entries: Slots::new(blocks),
+            window: u64::from(blocks) << KIND,
             unordered: false,
+            side: Side::new(count_of(0)),
         }
     }
 
@@ -109,21 +146,41 @@ impl SendTracker {
         &self.entries
     }
 
-    /// Records a request, as the posting side does.
+    /// The number of the last request before this incarnation.
+    pub(crate) fn base(&self) -> u64 {
+        self.side.base() >> KIND
+    }
+
+    /// The number of the last completed request. What was occupied in the ring up to it may be
+    /// overwritten. Called by the posting thread.
+    #[inline]
+    pub(crate) fn done(&self) -> u64 {
+        self.side.done() >> KIND
+    }
+
+    /// Records the `after`-th request of this incarnation, as the posting side does.
     #[cfg(test)]
     pub(crate) fn posted(&self, index: u32, wr_id: u64, after: u32, opcode: WcOpcode) {
-        if let Some(entry) = self.entries.get(index as usize) {
-            entry.posted(wr_id, after, SentKind::of(opcode));
-        }
+        let number = self.base() + u64::from(after);
+        self.entries
+            .at(index as usize)
+            .posted(wr_id, number, SentKind::of(opcode));
+    }
+
+    /// Begins the next incarnation, whose completions begin with the entry `since`.
+    fn restart(&self, since: u64) {
+        // No more can have been posted than there is room for.
+        let base = self.done() + self.entries.len() as u64;
+        self.side.restart(since, count_of(base));
     }
 
     /// Continues the completions of `run`.
     #[inline]
     fn run_from<'t>(&'t self, run: Run<'t>) -> SendRun<'t> {
         SendRun {
-            not_tail: !run.tail,
             run,
             entries: &self.entries,
+            window: self.window,
             unordered: self.unordered,
         }
     }
@@ -133,10 +190,8 @@ impl SendTracker {
 #[derive(Debug)]
 pub(crate) struct SendRun<'t> {
     run: Run<'t>,
-    /// The complement of the number of requests completed: the number posted plus this is the
-    /// number in between, in one addition.
-    not_tail: u32,
-    entries: &'t [SendEntry],
+    entries: &'t SendEntries,
+    window: u64,
     unordered: bool,
 }
 
@@ -144,33 +199,28 @@ impl SendRun<'_> {
     /// The request that begins at block `counter`, and those before it, are completed. `None` if it
     /// is not under way.
     #[inline]
-    #[expect(clippy::cast_possible_truncation, reason = "two halves of a word")]
     pub(crate) fn completed(&mut self, counter: u16) -> Option<Sent> {
-        let mask = self.entries.len().wrapping_sub(1);
-        let entry = self.entries.get(usize::from(counter) & mask)?;
+        let entry = self.entries.at(usize::from(counter));
         let wr_id = entry.wr_id.load(Ordering::Relaxed);
-        let word = entry.after_kind.load(Ordering::Relaxed);
-        let after = (word >> 32) as u32;
-        // Fewer than the number of blocks, and more than zero: a request that was completed before
-        // is behind, or far ahead.
-        if after.wrapping_add(self.not_tail) as usize >= self.entries.len() {
+        let ordinal = Ordinal(entry.ordinal.load(Ordering::Relaxed));
+        // Of a request that was completed before, the difference is not positive: a large number.
+        if ordinal.0.wrapping_sub(self.run.count) >= self.window {
             if !self.unordered {
                 return None;
             }
         } else {
-            self.not_tail = !after;
+            self.run.count = ordinal.done();
         }
         Some(Sent {
             wr_id,
-            kind: SentKind(word as u32),
+            kind: ordinal.kind(),
         })
     }
 
     /// See [`Run::end`].
     #[inline]
     #[must_use]
-    pub(crate) fn end(mut self, first: u64) -> bool {
-        self.run.tail = !self.not_tail;
+    pub(crate) fn end(self, first: u64) -> bool {
         self.run.end(first)
     }
 }
@@ -182,13 +232,13 @@ pub(crate) struct RecvTracker {
 }
 
 /// The numbers of a receive queue's requests. The posting side has a handle of its own.
-pub(crate) type RecvEntries = Arc<[AtomicU64]>;
+pub(crate) type RecvEntries = Slots<AtomicU64>;
 
 impl RecvTracker {
     /// The tracker of a queue of `count` (a power of two) requests.
     pub(crate) fn new(count: u32) -> Self {
         Self {
-            wr_ids: (0..count).map(|_| AtomicU64::new(0)).collect(),
+            wr_ids: Slots::new(count),
         }
     }
 
@@ -200,9 +250,9 @@ impl RecvTracker {
     /// Records a request, as the posting side does.
     #[cfg(test)]
     pub(crate) fn posted(&self, index: u32, wr_id: u64) {
-        if let Some(entry) = self.wr_ids.get(index as usize) {
-            entry.store(wr_id, Ordering::Relaxed);
-        }
+        self.wr_ids
+            .at(index as usize)
+            .store(wr_id, Ordering::Relaxed);
     }
 }
 
@@ -210,18 +260,23 @@ impl RecvTracker {
 #[derive(Debug)]
 pub(crate) struct RecvRun<'t> {
     run: Run<'t>,
-    wr_ids: &'t [AtomicU64],
+    wr_ids: &'t RecvEntries,
 }
 
 impl RecvRun<'_> {
+    /// How many were completed before the oldest request (free-running counter, per incarnation).
+    #[expect(clippy::cast_possible_truncation, reason = "free-running")]
+    pub(crate) fn position(&self) -> u32 {
+        self.run.since_base() as u32
+    }
+
     /// The oldest request is completed. The device's counter equals ours, which cannot be wrong.
     #[inline]
-    pub(crate) fn completed(&mut self) -> Option<u64> {
-        let mask = self.wr_ids.len().wrapping_sub(1);
-        let at = self.run.tail as usize & mask;
-        let wr_id = self.wr_ids.get(at)?.load(Ordering::Relaxed);
-        self.run.tail = self.run.tail.wrapping_add(1);
-        Some(wr_id)
+    #[expect(clippy::cast_possible_truncation, reason = "an index wraps around")]
+    pub(crate) fn completed(&mut self) -> u64 {
+        let wr_id = self.wr_ids.at(self.run.count as usize);
+        self.run.count += 1;
+        wr_id.load(Ordering::Relaxed)
     }
 
     /// See [`Run::end`].
@@ -267,10 +322,10 @@ pub(crate) struct QueuePairTracker {
     number: AtomicU32,
     /// Whether the device checks the checksums of received packets.
     checksums: Checksums,
-    life: Life,
     pub(crate) send: SendTracker,
-    sent: Side,
     pub(crate) recv: Receives,
+    /// Its count is that of requests of its own receive queue. It begins with a multiple of the
+    /// number of slots: the index of a request is that of its slot.
     received: Side,
     /// For a queue pair whose small messages are delivered in completions.
     scatter: Option<Box<ScatterTracker>>,
@@ -282,11 +337,9 @@ impl QueuePairTracker {
         Self {
             number: AtomicU32::new(0),
             checksums: Checksums::MEANINGLESS,
-            life: Life::default(),
             send: SendTracker::new(blocks),
-            sent: Side::default(),
             recv,
-            received: Side::default(),
+            received: Side::new(0),
             scatter: None,
         }
     }
@@ -345,27 +398,44 @@ impl QueuePairTracker {
     /// the old incarnation do not apply to the new one.
     pub(crate) fn restart(&self, send_since: u64, recv_since: u64) {
         let _nobody_copies = self.scatter().map(ScatterTracker::forget);
-        self.life
-            .next([(&self.sent, send_since), (&self.received, recv_since)]);
+        self.send.restart(send_since);
+        let slots = match &self.recv {
+            Receives::Own(queue) => queue.wr_ids.len() as u64,
+            _ => 1,
+        };
+        // No more can have been posted than there is room for.
+        let base = (self.received.done() + slots).next_multiple_of(slots);
+        self.received.restart(recv_since, base);
     }
 
-    /// The number of completed send requests (free-running counter, per incarnation). What they
-    /// occupied in the ring may be overwritten. Called by the posting thread.
-    #[inline]
+    /// It was destroyed: no completion belongs to it any more. Its user index may be another's.
+    pub(crate) fn end(&self) {
+        if let Some(scatter) = self.scatter() {
+            scatter.end();
+        }
+        self.send.side.end();
+        self.received.end();
+    }
+
+    /// The number of completed send requests of this incarnation.
+    #[cfg(test)]
     pub(crate) fn sent_tail(&self) -> u32 {
-        self.sent.tail(&self.life)
+        u32::try_from(self.send.done() - self.send.base()).unwrap_or(u32::MAX)
     }
 
-    /// The same for its own receive requests.
+    /// The number of completed requests of its own receive queue (free-running counter, per
+    /// incarnation). What they occupied in the ring may be overwritten. Called by the posting
+    /// thread.
     #[inline]
+    #[expect(clippy::cast_possible_truncation, reason = "free-running")]
     pub(crate) fn received_tail(&self) -> u32 {
-        self.received.tail(&self.life)
+        (self.received.done() - self.received.base()) as u32
     }
 
     /// Begins a run of send completions. Called by the polling thread.
     #[inline]
     pub(crate) fn sends(&self) -> SendRun<'_> {
-        self.send.run_from(self.sent.run(&self.life))
+        self.send.run_from(self.send.side.run())
     }
 
     /// Begins a run of completions of its own receive queue. `None` if it has none. Called by the
@@ -376,20 +446,19 @@ impl QueuePairTracker {
             return None;
         };
         Some(RecvRun {
-            run: self.received.run(&self.life),
+            run: self.received.run(),
             wr_ids: &queue.wr_ids,
         })
     }
 
     /// The request that the entry `index` of its send completion queue completes, in the most
-    /// frequent case: it belongs to this incarnation, is not the first of it, and was not overtaken
-    /// by a request of another stream.
+    /// frequent case: it is not the first of its incarnation, and was not overtaken by a request of
+    /// another stream.
     #[inline]
     pub(crate) fn sent_in_order(&self, index: u64, counter: u16) -> Option<Sent> {
-        let run = self.sent.go_on(&self.life)?;
         let mut run = SendRun {
             unordered: false,
-            ..self.send.run_from(run)
+            ..self.send.run_from(self.send.side.go_on())
         };
         let sent = run.completed(counter)?;
         run.end(index).then_some(sent)
@@ -424,7 +493,7 @@ impl QueuePairTracker {
         if let Some(mut run) = self.receives() {
             let found = run.completed();
             return if run.end(index) {
-                Request::of(found)
+                Request::Of(found)
             } else {
                 Request::Former
             };

@@ -141,12 +141,12 @@ impl QueuePairTracker {
         let Some(mut receives) = self.receives() else {
             return Request::Unknown;
         };
-        let position = receives.run.tail;
+        let position = receives.position();
         let found = receives.completed();
         if places.ended || !receives.end(index) {
             return Request::Former;
         }
-        Request::of(found.filter(|_| places.put(position, message).is_some()))
+        Request::of(places.put(position, message).map(|()| found))
     }
 }
 

@@ -146,10 +146,10 @@ impl Consumer {
         self.ring = ring;
     }
 
-    /// Whether the device has written the next entry.
+    /// Whether the device may have written the next entry.
     #[inline]
-    pub(crate) fn has_next(&self) -> bool {
-        self.ring.look(self.next).is_there()
+    pub(crate) fn may_have_next(&self) -> bool {
+        !self.ring.look(self.next).is_of_other_pass()
     }
 
     /// The kind of the next entry.
@@ -279,7 +279,7 @@ impl Consumer {
             opcode::RECEIVE,
             QueuePairTracker::receives,
             |run, entry, (number, checksums), slot| {
-                *slot = T::received(entry, run.completed()?, number, checksums);
+                *slot = T::received(entry, run.completed(), number, checksums);
                 Some(())
             },
             RecvRun::end,
@@ -316,7 +316,6 @@ impl Consumer {
         end: impl FnOnce(R, u64) -> bool,
     ) {
         let (ring, start) = (&*self.ring, self.next);
-        let known = self.owners.age();
         let first = ring.look(start);
         barrier::from_device();
         let first = Entry::new(first.block, first.tail);
@@ -339,8 +338,7 @@ impl Consumer {
             }
             take(&mut run, &entry, (device_number, checksums), slot).is_some()
         });
-        // The number may belong to another queue by now.
-        if known.is_good() && end(run, start.position) {
+        if end(run, start.position) {
             self.next = ring.behind(start, taken as u32);
         }
     }

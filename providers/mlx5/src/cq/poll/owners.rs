@@ -13,9 +13,6 @@ use crate::sync::barrier;
 use crate::tracker::table::{Owner, Trackers};
 use crate::tracker::{QueuePairTracker, Receives, Request, Sent, SrqTracker};
 
-/// An epoch that never occurs: nothing in the cache is valid.
-const NO_EPOCH: u64 = u64::MAX;
-
 /// The queue that a completion belongs to: a cache of the device's table.
 #[derive(Debug)]
 pub(super) struct Owners {
@@ -24,26 +21,14 @@ pub(super) struct Owners {
     cq: Weak<CqShared>,
     /// By user index; `None` for indices that are not cached.
     pub(super) known: Vec<Option<Owner>>,
+    /// What was found for an entry that carries only the device's numbers, which say nothing about
+    /// the next one.
+    found: Option<Owner>,
     /// The queue pair that was found last, and its user index as entries carry it.
     last: (u32, Arc<QueuePairTracker>),
     epoch: u64,
     /// Completions carry only the device's numbers.
     by_device: bool,
-}
-
-/// The epoch of a cache, as a copy that its user keeps at hand.
-#[derive(Clone, Copy)]
-pub(super) struct Age<'t> {
-    trackers: &'t Trackers,
-    epoch: u64,
-}
-
-impl Age<'_> {
-    /// Whether the cache is still valid.
-    #[inline]
-    pub(super) fn is_good(self) -> bool {
-        self.trackers.epoch() == self.epoch
-    }
 }
 
 impl Owners {
@@ -53,21 +38,13 @@ impl Owners {
             trackers: Arc::clone(trackers),
             cq: Arc::downgrade(cq),
             known: Vec::new(),
+            found: None,
             last: (
                 cqe::NO_INDEX,
                 Arc::new(QueuePairTracker::new(0, Receives::None)),
             ),
-            epoch: if by_device { NO_EPOCH } else { 0 },
+            epoch: 0,
             by_device,
-        }
-    }
-
-    /// The epoch of the cache.
-    #[inline]
-    pub(super) fn age(&self) -> Age<'_> {
-        Age {
-            trackers: &self.trackers,
-            epoch: self.epoch,
         }
     }
 
@@ -98,7 +75,7 @@ impl Owners {
         let pair = self.known_pair(&entry)?;
         let wr_id = match pair.receives() {
             Some(mut run) => {
-                let wr_id = run.completed()?;
+                let wr_id = run.completed();
                 run.end(position).then_some(wr_id)?
             }
             None => pair.received_shared(position, look.tail.counter())?,
@@ -218,12 +195,10 @@ impl Owners {
         }
     }
 
-    /// The queue pair of an entry, if the cache contains it and is valid.
+    /// The queue pair of an entry, if the cache contains it. It may have ended: then no entry
+    /// belongs to it.
     #[inline]
     pub(super) fn known_pair(&self, entry: &Entry<'_>) -> Option<&QueuePairTracker> {
-        if !self.age().is_good() {
-            return None;
-        }
         if entry.raw_index() == self.last.0 {
             return Some(&self.last.1);
         }
@@ -249,40 +224,36 @@ impl Owners {
 
     #[inline]
     fn find(&mut self, position: u64, entry: &Entry<'_>) -> Option<&Owner> {
-        if self.epoch != self.trackers.epoch() {
-            self.forget();
+        if self.by_device {
+            self.found = self.trackers.find_device(&self.cq, position, entry);
+            return self.found.as_ref();
         }
-        let index = if self.by_device {
-            0
-        } else {
-            entry.user_index() as usize
-        };
-        if !matches!(self.known.get(index), Some(Some(_))) {
-            self.learn(index, position, entry)?;
+        let epoch = self.trackers.epoch();
+        if self.epoch != epoch {
+            self.forget(epoch);
         }
-        self.known.get(index)?.as_ref()
+        let index = entry.user_index();
+        if !matches!(self.known.get(index as usize), Some(Some(_))) {
+            self.learn(index, entry)?;
+        }
+        self.known.get(index as usize)?.as_ref()
     }
 
     #[cold]
-    fn forget(&mut self) {
-        if !self.by_device {
-            self.epoch = self.trackers.epoch();
-        }
+    fn forget(&mut self, epoch: u64) {
+        self.epoch = epoch;
         self.known.clear();
         self.last.0 = cqe::NO_INDEX;
     }
 
     #[cold]
-    fn learn(&mut self, index: usize, position: u64, entry: &Entry<'_>) -> Option<()> {
-        let owner = if self.by_device {
-            self.trackers.find_device(&self.cq, position, entry)?
-        } else {
-            self.trackers.find(u32::try_from(index).ok()?)?
-        };
+    fn learn(&mut self, index: u32, entry: &Entry<'_>) -> Option<()> {
+        let owner = self.trackers.find(index)?;
+        let index = index as usize;
         if self.known.len() <= index {
             self.known.resize(index + 1, None);
         }
-        if let (Owner::QueuePair(pair), false) = (&owner, self.by_device) {
+        if let Owner::QueuePair(pair) = &owner {
             self.last = (entry.raw_index(), Arc::clone(pair));
         }
         *self.known.get_mut(index)? = Some(owner);

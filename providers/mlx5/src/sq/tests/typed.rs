@@ -39,13 +39,13 @@ fn ask<T>(kind: QpType, wr_id: u64, asked: &Asked, put: impl FnOnce(&SendRequest
 }
 
 /// What is visible of a queue.
-fn seen(queue: &Queue) -> (Vec<u8>, u32, Vec<u8>, [u32; 3]) {
+fn seen(queue: &Queue) -> (Vec<u8>, u32, Vec<u8>, (u32, u64, u32)) {
     let end = queue.ring.end;
     (
         queue.bytes(),
         queue.record.load(1),
         queue.registers(0x800, 512),
-        [end.block, end.requests, end.flags],
+        (end.block, end.requests, end.flags),
     )
 }
 

@@ -227,9 +227,9 @@ impl Trackers {
         let mut table = self.write();
         if let Some(slot) = table.slots.get(number as usize)
             && let Some(Owner::QueuePair(pair)) = &slot.owner
-            && let Some(scatter) = pair.scatter()
         {
-            scatter.end();
+            // Before its number can be another's: caches may still have it.
+            pair.end();
         }
         if until.iter().all(Option::is_none) {
             table.free(number);
