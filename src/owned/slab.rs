@@ -280,11 +280,26 @@ impl Taken<'_> {
     #[expect(clippy::inline_always, reason = "a part of polling")]
     #[inline(always)]
     pub(super) fn into_memory(self) -> Memory {
-        if self.more.is_some() {
-            return self.apart().0;
+        let Self {
+            turn,
+            user_data,
+            len,
+            buffer,
+            more,
+        } = self;
+        if more.is_some() {
+            // A new value: one that is passed on is in memory, and this need not be.
+            let taken = Taken {
+                turn,
+                user_data,
+                len,
+                buffer,
+                more,
+            };
+            return taken.apart().0;
         }
-        match self.buffer {
-            Some(buffer) => Memory::Buffer(buffer, self.len),
+        match buffer {
+            Some(buffer) => Memory::Buffer(buffer, len),
             None => Memory::None,
         }
     }
