@@ -37,14 +37,33 @@ pub struct Context {
 
 #[derive(Debug)]
 pub(crate) struct Inner {
-    pub(crate) provider: Box<dyn AnyContext>,
+    pub(crate) provider: AnyContext,
     pub(crate) file: Arc<UverbsFile>,
     pub(crate) event_table: Arc<EventTable>,
     pub(crate) events: EventFile,
     info: DeviceInfo,
     sysfs: Sysfs,
     fork: OnceLock<ForkGuard>,
-    recorder: Option<Arc<Recorder<Arc<dyn Kernel>>>>,
+    recorder: Option<Arc<dyn Recording>>,
+}
+
+/// A recorder, as a kernel and by what it missed.
+trait Recording: Kernel {
+    fn unrecorded(&self) -> u64;
+}
+
+impl Recording for Recorder<Arc<dyn Kernel>> {
+    fn unrecorded(&self) -> u64 {
+        self.unrecorded()
+    }
+}
+
+/// Records the calls of a kernel. It is stored as a function, so that only programs that record
+/// have a recorder, with its tables of names.
+type Record = fn(Arc<dyn Kernel>, Arc<dyn Sink>) -> Arc<dyn Recording>;
+
+fn record(kernel: Arc<dyn Kernel>, sink: Arc<dyn Sink>) -> Arc<dyn Recording> {
+    Arc::new(Recorder::new(kernel, sink))
 }
 
 /// How a device is opened.
@@ -59,7 +78,7 @@ pub(crate) struct Inner {
 #[derive(Clone, Debug, Default)]
 pub struct OpenOptions {
     path: CommandPath,
-    recorder: Option<Arc<dyn Sink>>,
+    recorder: Option<(Record, Arc<dyn Sink>)>,
     kernel: Option<Arc<dyn Kernel>>,
     discover: discover::Options,
     /// Vendor-specific parts.
@@ -88,7 +107,7 @@ impl OpenOptions {
     /// [`Context::unrecorded`] counts what it missed.
     #[must_use]
     pub fn record(mut self, sink: Arc<dyn Sink>) -> Self {
-        self.recorder = Some(sink);
+        self.recorder = Some((record, sink));
         self
     }
 
@@ -180,9 +199,9 @@ impl OpenOptions {
         let mut kernel: Arc<dyn Kernel> = self.kernel.unwrap_or_else(|| Arc::new(Linux));
         let recorder = self
             .recorder
-            .map(|sink| Arc::new(Recorder::new(Arc::clone(&kernel), sink)));
+            .map(|(record, sink)| record(Arc::clone(&kernel), sink));
         if let Some(recorder) = &recorder {
-            kernel = Arc::<Recorder<_>>::clone(recorder);
+            kernel = Arc::<dyn Recording>::clone(recorder);
         }
         let known = uverbs_any::supported(&info)?;
         // Ioctls name the driver whose data they carry, and the kernel checks that. Writes do not.

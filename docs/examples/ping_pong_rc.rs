@@ -50,11 +50,8 @@ fn run() -> Result<(), Box<dyn Error>> {
             return Err(format!("round {round} came back changed").into());
         }
     }
-    let micros = start.elapsed().as_secs_f64() * 1e6;
-    println!(
-        "{rounds} round trips, {:.1} µs each",
-        micros / f64::from(rounds.max(1))
-    );
+    let each = start.elapsed() / rounds.max(1);
+    println!("{rounds} round trips, {each:.1?} each");
     Ok(())
 }
 

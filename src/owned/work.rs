@@ -84,7 +84,8 @@ pub struct Released {
 }
 
 /// Memory that could not be posted to receive into.
-#[derive(Debug)]
+///
+/// It prints as its error, by `{:?}` too.
 pub struct MemoryRefused {
     /// Why.
     pub error: PostError,
@@ -125,7 +126,8 @@ pub struct Finished {
 }
 
 /// A request that was not posted, with everything in it.
-#[derive(Debug)]
+///
+/// It prints as its error, by `{:?}` too.
 pub struct Refused {
     /// Why.
     pub error: PostError,
@@ -135,7 +137,8 @@ pub struct Refused {
 }
 
 /// A buffer that could not be posted to receive into.
-#[derive(Debug)]
+///
+/// It prints as its error, by `{:?}` too.
 pub struct ReceiveRefused {
     /// Why.
     pub error: PostError,
@@ -499,6 +502,12 @@ impl Finished {
     }
 }
 
+impl fmt::Debug for Refused {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
 impl fmt::Display for Refused {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "not posted: {}", self.error)
@@ -517,6 +526,12 @@ impl ReceiveRefused {
     }
 }
 
+impl fmt::Debug for ReceiveRefused {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
 impl fmt::Display for ReceiveRefused {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "not posted: {}", self.error)
@@ -526,6 +541,12 @@ impl fmt::Display for ReceiveRefused {
 impl std::error::Error for ReceiveRefused {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         Some(&self.error)
+    }
+}
+
+impl fmt::Debug for MemoryRefused {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
     }
 }
 

@@ -1,127 +1,103 @@
 //! Opened devices and protection domains of any provider.
 
 use std::any::Any;
-use std::fmt::Debug;
 use std::sync::Arc;
 
 use uverbs_core::contract::{
-    self, ContextBase, CqInit, DmabufInit, Extra, Gids, Mr, MrInit, QpInit, SrqInit,
+    self, Context as _, ContextBase, CqInit, DmabufInit, Extra, Gids, Mr, MrInit, QpInit, SrqInit,
 };
 use uverbs_core::sys::Uhw;
 use uverbs_core::types::{AccessFlags, Address, AddressVector, MwType, RemoteKey};
 use uverbs_core::{Error, Object, Op, Result};
 
-use crate::{AnyCq, AnyQp, AnySrq};
+use crate::{AnyCq, AnyQp, AnySrq, Of};
 
-/// An opened device of any provider: [`contract::Context`] without its associated types.
-pub trait AnyContext: Any + Debug + Send + Sync {
+rows!(handle!(
+    /// An opened device of any provider.
+    ///
+    /// It has what [`contract::Context`] has, in an enum and not in a table of functions: what a
+    /// program never calls is not linked into it.
+    AnyContext of Context
+));
+
+impl AnyContext {
+    /// Downcasts it to a `T`, a provider's type.
+    pub fn of<T>(&self) -> Option<&T>
+    where
+        Self: Of<T>,
+    {
+        Of::of(self)
+    }
+
     /// The common part of all contexts.
-    fn base(&self) -> &ContextBase;
+    pub fn base(&self) -> &ContextBase {
+        rows!(arms!(*self, ref own => own.base()))
+    }
 
     /// The same, mutable: to take what it holds.
-    fn base_mut(&mut self) -> &mut ContextBase;
+    pub fn base_mut(&mut self) -> &mut ContextBase {
+        rows!(arms!(*self, ref mut own => own.base_mut()))
+    }
 
     /// The firmware version in the vendor's format.
-    fn firmware_version(&self) -> String;
+    pub fn firmware_version(&self) -> String {
+        rows!(arms!(*self, ref own => own.firmware_version()))
+    }
 
     /// `ibv_alloc_pd`.
     ///
     /// # Errors
     /// Those of [`contract::Context::alloc_pd`].
-    fn alloc_pd(&self) -> Result<AnyPd>;
+    pub fn alloc_pd(&self) -> Result<AnyPd> {
+        rows!(arms!(*self, ref own => Ok(AnyPd::of_context(own, own.alloc_pd()?))))
+    }
 
     /// `ibv_create_cq`.
     ///
     /// # Errors
     /// Those of [`contract::Context::create_cq`].
-    fn create_cq(&self, init: &CqInit<'_>) -> Result<AnyCq>;
+    pub fn create_cq(&self, init: &CqInit<'_>) -> Result<AnyCq> {
+        rows!(arms!(*self, ref own => Ok(own.create_cq(init)?.into())))
+    }
 
     /// `ibv_create_srq`.
     ///
     /// # Errors
     /// Those of [`contract::Context::create_srq`]; a domain of another provider.
-    fn create_srq(&self, pd: &AnyPd, init: &SrqInit) -> Result<AnySrq>;
+    pub fn create_srq(&self, pd: &AnyPd, init: &SrqInit) -> Result<AnySrq> {
+        const OP: Op = Op::CreateSharedReceiveQueue;
+        rows!(arms!(*self, ref own => Ok(own.create_srq(pd.ours(own, OP)?, init)?.into())))
+    }
 
     /// `ibv_create_qp`.
     ///
     /// # Errors
     /// Those of [`contract::Context::create_qp`]; a domain of another provider.
-    fn create_qp(&self, pd: &AnyPd, init: &QpInit<'_>) -> Result<AnyQp>;
+    pub fn create_qp(&self, pd: &AnyPd, init: &QpInit<'_>) -> Result<AnyQp> {
+        const OP: Op = Op::CreateQueuePair;
+        rows!(arms!(*self, ref own => Ok(own.create_qp(pd.ours(own, OP)?, init)?.into())))
+    }
 
     /// `ibv_create_ah`.
     ///
     /// # Errors
     /// Those of [`contract::Context::create_address`]; a domain of another provider.
-    fn create_address(
-        &self,
-        pd: &AnyPd,
-        vector: &AddressVector,
-        gids: &Gids<'_>,
-    ) -> Result<Address>;
-
-    /// Refuses in advance what the kernel's driver would refuse with a message in the log.
-    ///
-    /// # Errors
-    /// Those of [`contract::Context::check_memory`].
-    fn check_memory(&self, op: Op, access: AccessFlags, moves: bool) -> Result<()>;
-}
-
-impl<T> AnyContext for T
-where
-    T: contract::Context + Any,
-    AnyCq: From<T::Cq>,
-    AnySrq: From<T::Srq>,
-    AnyQp: From<T::Qp>,
-{
-    fn base(&self) -> &ContextBase {
-        contract::Context::base(self)
-    }
-
-    fn base_mut(&mut self) -> &mut ContextBase {
-        contract::Context::base_mut(self)
-    }
-
-    fn firmware_version(&self) -> String {
-        contract::Context::firmware_version(self)
-    }
-
-    fn alloc_pd(&self) -> Result<AnyPd> {
-        contract::Context::alloc_pd(self).map(AnyPd::new::<T>)
-    }
-
-    fn create_cq(&self, init: &CqInit<'_>) -> Result<AnyCq> {
-        contract::Context::create_cq(self, init).map(AnyCq::from)
-    }
-
-    fn create_srq(&self, pd: &AnyPd, init: &SrqInit) -> Result<AnySrq> {
-        let pd = pd.ours::<T>(Op::CreateSharedReceiveQueue)?;
-        contract::Context::create_srq(self, pd, init).map(AnySrq::from)
-    }
-
-    fn create_qp(&self, pd: &AnyPd, init: &QpInit<'_>) -> Result<AnyQp> {
-        let pd = pd.ours::<T>(Op::CreateQueuePair)?;
-        contract::Context::create_qp(self, pd, init).map(AnyQp::from)
-    }
-
-    fn create_address(
+    pub fn create_address(
         &self,
         pd: &AnyPd,
         vector: &AddressVector,
         gids: &Gids<'_>,
     ) -> Result<Address> {
-        let pd = pd.ours::<T>(Op::CreateAddressHandle)?;
-        contract::Context::create_address(self, pd, vector, gids)
+        const OP: Op = Op::CreateAddressHandle;
+        rows!(arms!(*self, ref own => own.create_address(pd.ours(own, OP)?, vector, gids)))
     }
 
-    fn check_memory(&self, op: Op, access: AccessFlags, moves: bool) -> Result<()> {
-        contract::Context::check_memory(self, op, access, moves)
-    }
-}
-
-impl dyn AnyContext {
-    /// Downcasts it to a `T`, a provider's type.
-    pub fn of<T: Any>(&self) -> Option<&T> {
-        (self as &dyn Any).downcast_ref()
+    /// Refuses in advance what the kernel's driver would refuse with a message in the log.
+    ///
+    /// # Errors
+    /// Those of [`contract::Context::check_memory`].
+    pub fn check_memory(&self, op: Op, access: AccessFlags, moves: bool) -> Result<()> {
+        rows!(arms!(*self, ref own => own.check_memory(op, access, moves)))
     }
 
     /// `ibv_reg_mr_iova`: registers memory. `keep` is released once the kernel no longer uses the
@@ -183,7 +159,12 @@ impl AnyPd {
         self.object
     }
 
-    fn ours<C: contract::Context>(&self, op: Op) -> Result<&C::Pd> {
+    fn of_context<C: contract::Context>(_: &C, pd: C::Pd) -> Self {
+        Self::new::<C>(pd)
+    }
+
+    /// The domain, for a context of its provider.
+    fn ours<C: contract::Context>(&self, _: &C, op: Op) -> Result<&C::Pd> {
         self.of().ok_or_else(|| {
             Error::invalid(op, "protection domain").hint("it belongs to another device")
         })

@@ -1,9 +1,8 @@
 //! Every provider of uverbs behind one set of types.
 //!
-//! The providers are in one list, one line each ([`PROVIDERS`]). Control-path calls go through
-//! trait objects ([`AnyContext`], [`AnyPd`]); queues, which are posted to and polled, are enums
-//! ([`AnyQp`], [`AnyCq`], [`AnySrq`]), so that a request costs just one comparison more than with a
-//! single provider.
+//! The providers are in one list, one line each ([`PROVIDERS`]). Opened devices ([`AnyContext`])
+//! and queues ([`AnyQp`], [`AnyCq`], [`AnySrq`]) are enums, so that a request costs just one
+//! comparison more than with a single provider, and that a program has only what it calls.
 //!
 //! | feature | provider |
 //! |---|---|
@@ -18,6 +17,8 @@
 
 #[macro_use]
 mod rows;
+#[macro_use]
+mod handle;
 mod context;
 mod of;
 mod queues;

@@ -33,7 +33,7 @@ pub struct Provider {
     open: Open,
 }
 
-type Open = fn(Arc<UverbsFile>, &OpenInit<'_>) -> Result<Box<dyn AnyContext>>;
+type Open = fn(Arc<UverbsFile>, &OpenInit<'_>) -> Result<AnyContext>;
 
 macro_rules! table {
     (() $($(#[$on:meta])* $driver:ident = $vendor:ident;)*) => {
@@ -51,11 +51,12 @@ macro_rules! table {
 
 rows!(table!());
 
-fn open_one<T>(file: Arc<UverbsFile>, init: &OpenInit<'_>) -> Result<Box<dyn AnyContext>>
+fn open_one<T>(file: Arc<UverbsFile>, init: &OpenInit<'_>) -> Result<AnyContext>
 where
-    T: contract::Context + AnyContext,
+    T: contract::Context,
+    AnyContext: From<T>,
 {
-    Ok(Box::new(T::open(file, init)?))
+    Ok(T::open(file, init)?.into())
 }
 
 /// The driver of a device, if a provider supports it in the kernel's ABI version; `None` if
@@ -83,11 +84,7 @@ pub fn supported(info: &DeviceInfo) -> Result<Option<DriverId>> {
 /// # Errors
 /// Those of the provider; [`Unsupported`](ErrorKind::Unsupported): there is no provider for this
 /// driver.
-pub fn open(
-    driver: DriverId,
-    file: Arc<UverbsFile>,
-    init: &OpenInit<'_>,
-) -> Result<Box<dyn AnyContext>> {
+pub fn open(driver: DriverId, file: Arc<UverbsFile>, init: &OpenInit<'_>) -> Result<AnyContext> {
     let provider = PROVIDERS.iter().find(|provider| provider.driver == driver);
     let provider = provider.ok_or_else(|| {
         Error::new(Op::OpenDevice, ErrorKind::Unsupported).fact("driver", driver.to_string())

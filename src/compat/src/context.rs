@@ -32,7 +32,7 @@ use crate::wait::Mutex;
 #[repr(C)]
 pub(crate) struct Context {
     c: verbs_context,
-    pub(crate) provider: Box<dyn AnyContext>,
+    pub(crate) provider: AnyContext,
     pub(crate) file: Arc<UverbsFile>,
     pub(crate) info: DeviceInfo,
     pub(crate) sysfs: Sysfs,

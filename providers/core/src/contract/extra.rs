@@ -1,7 +1,7 @@
 //! Vendor-specific additions to the requests that all providers accept.
 
-use std::any::Any;
-use std::fmt::Debug;
+use std::any::{Any, type_name};
+use std::fmt;
 use std::sync::Arc;
 
 use crate::error::{Error, ErrorKind, Op, Result};
@@ -9,10 +9,24 @@ use crate::error::{Error, ErrorKind, Op, Result};
 /// The vendor-specific part of a request. The vendor's provider uses it; all others refuse it, or
 /// (when a device is opened) ignore it.
 ///
-/// Only control-path requests have one, where the cost of a downcast does not matter.
-pub trait Extra: Any + Debug + Send + Sync {}
+/// Only control-path requests have one, where the cost of a downcast does not matter. It prints as
+/// its name: what it holds would be linked into every program, printed or not.
+pub trait Extra: Any + Send + Sync {
+    /// The name of its type.
+    fn type_name(&self) -> &'static str;
+}
 
-impl<T: Any + Debug + Send + Sync> Extra for T {}
+impl<T: Any + Send + Sync> Extra for T {
+    fn type_name(&self) -> &'static str {
+        type_name::<T>()
+    }
+}
+
+impl fmt::Debug for dyn Extra {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.type_name())
+    }
+}
 
 impl dyn Extra {
     /// Downcasts it to a `T`.
@@ -59,7 +73,7 @@ pub(super) fn refuse_any(op: Op, extra: Option<&dyn Extra>) -> Result<()> {
 #[cold]
 fn refused(op: Op, extra: &dyn Extra) -> Error {
     Error::new(op, ErrorKind::Unsupported)
-        .fact("extension", format!("{extra:?}"))
+        .fact("extension", extra.type_name())
         .hint("only devices of another vendor support it")
 }
 

@@ -73,7 +73,7 @@ impl Sysfs {
         let op = Op::QueryGid;
         let (port, index) = (port.to_string(), index.to_string());
         let text = self.device_text(op, device, &["ports", &port, "gids", &index])?;
-        text.trim().parse().map_err(|_| unreadable(op, &text))
+        gid(&text).ok_or_else(|| unreadable(op, &text))
     }
 
     /// How packets sent from a GID are framed.
@@ -307,9 +307,8 @@ impl Sysfs {
                 table,
             ],
         )?;
-        let mut indexes: Vec<u32> = names.iter().filter_map(|name| name.parse().ok()).collect();
-        indexes.sort_unstable();
-        Ok(indexes)
+        // Names are in the order of their numbers.
+        Ok(names.iter().filter_map(|name| name.parse().ok()).collect())
     }
 
     fn device_text(&self, op: Op, device: &str, path: &[&str]) -> Result<String> {
@@ -342,6 +341,17 @@ impl Sysfs {
         }
         Ok(path)
     }
+}
+
+/// A GID as sysfs has it: eight groups of four hexadecimal digits. The parser of addresses takes
+/// more than that, and is as large as all other parsers here.
+fn gid(text: &str) -> Option<Gid> {
+    let (mut bits, mut groups) = (0, 0);
+    for group in text.trim_ascii_end().split(':') {
+        bits = bits << 16 | u128::from(u16::from_str_radix(group, 16).ok()?);
+        groups += 1;
+    }
+    (groups == 8).then(|| Gid::from_bytes(u128::to_be_bytes(bits)))
 }
 
 #[cold]

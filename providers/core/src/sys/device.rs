@@ -14,6 +14,7 @@ use uverbs_uapi::ib_user_ioctl_cmds::{
 use uverbs_uapi::ib_user_verbs::IB_USER_VERBS_CMD_QUERY_DEVICE;
 
 use super::open::CharDevice;
+use super::sysfs::read_table;
 use super::{Attr, Call, Command, Kernel, Uhw};
 use crate::error::{Errno, Error, Op, Result};
 use crate::types::DriverId;
@@ -60,7 +61,7 @@ pub(super) fn check_verbs_device(number: CharDevice) -> Result<()> {
 /// # Errors
 /// [`InvalidInput`](crate::ErrorKind::InvalidInput), with the number.
 pub(crate) fn check_cm_device(number: CharDevice) -> Result<()> {
-    let listed = fs::read_to_string("/proc/misc").is_ok_and(|table| has_minor(&table, number));
+    let listed = read_table("/proc/misc").is_ok_and(|table| has_minor(&table, number));
     if listed || is_called(number) {
         return Ok(());
     }
@@ -71,9 +72,15 @@ pub(crate) fn check_cm_device(number: CharDevice) -> Result<()> {
 
 /// Whether the table, `/proc/misc`, assigns this number to the connection manager.
 fn has_minor(table: &str, number: CharDevice) -> bool {
-    let mut rows = table.lines().filter_map(|row| row.trim().split_once(' '));
-    number.major == MISC_MAJOR
-        && rows.any(|(minor, name)| minor.parse() == Ok(number.minor) && name.trim() == CM)
+    number.major == MISC_MAJOR && has_row(table, number.minor, CM)
+}
+
+/// Whether a table has a row with this number and this name.
+fn has_row(table: &str, number: u32, name: &str) -> bool {
+    table.lines().any(|row| {
+        let mut words = row.split_ascii_whitespace();
+        words.next().is_some_and(|word| word.parse() == Ok(number)) && words.next() == Some(name)
+    })
 }
 
 fn is_called(number: CharDevice) -> bool {
@@ -153,18 +160,16 @@ fn is_fixed(number: CharDevice) -> bool {
 
 /// Whether the number is in a range that the kernel picked for verbs devices.
 fn is_picked(number: CharDevice) -> bool {
-    fs::read_to_string("/proc/devices").is_ok_and(|table| has_range(&table, number.major))
+    read_table("/proc/devices").is_ok_and(|table| has_range(&table, number.major))
 }
 
 /// Whether the table, `/proc/devices`, assigns all of `major` to these devices. Of the fixed major
 /// number they have only a part.
 fn has_range(table: &str, major: u32) -> bool {
-    let characters = table.split("\n\n").next().unwrap_or_default();
-    let mut rows = characters
-        .lines()
-        .filter_map(|row| row.trim().split_once(' '));
-    major != FIXED.major
-        && rows.any(|(number, name)| number.parse() == Ok(major) && name.trim() == CLASS)
+    let end = table.bytes().zip(table.bytes().skip(1));
+    let end = end.take_while(|pair| *pair != (b'\n', b'\n')).count();
+    let characters = table.get(..end).unwrap_or(table);
+    major != FIXED.major && has_row(characters, major, CLASS)
 }
 
 fn is_of_class(number: CharDevice) -> bool {

@@ -17,17 +17,29 @@ const SYSFS_ATTRIBUTE_MAX: usize = 4096;
 /// ENOENT if the kernel has no such attribute, EINVAL or EIO if it has no value at the moment (an
 /// empty GID table entry), EACCES; EILSEQ if it is not text.
 pub(crate) fn read_attribute(path: &Path) -> Result<String, Errno> {
+    // The kernel returns attributes whole: a short read that ends with a newline is complete.
+    let text = read(path, SYSFS_ATTRIBUTE_MAX, |bytes| bytes.ends_with(b"\n"))?;
+    Ok(text.trim_end_matches('\n').to_owned())
+}
+
+/// Reads a table of `/proc`, up to 64 KiB of it.
+///
+/// # Errors
+/// ENOENT, EACCES; EILSEQ if it is not text.
+pub(crate) fn read_table(path: &str) -> Result<String, Errno> {
+    read(Path::new(path), 1 << 16, |_| false)
+}
+
+fn read(path: &Path, most: usize, is_whole: fn(&[u8]) -> bool) -> Result<String, Errno> {
     let fd = open(path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?;
-    let mut buffer = [0; SYSFS_ATTRIBUTE_MAX];
+    let mut bytes = vec![0; most];
     let mut length = 0;
-    while let Some(rest) = buffer.get_mut(length..).filter(|rest| !rest.is_empty()) {
+    while let Some(rest) = bytes.get_mut(length..).filter(|rest| !rest.is_empty()) {
         match rustix::io::read(&fd, rest) {
             Ok(0) => break,
-            // The kernel returns attributes whole: a short read that ends with a newline is
-            // complete.
             Ok(count) => {
                 length += count;
-                if buffer[..length].ends_with(b"\n") {
+                if bytes.get(..length).is_some_and(is_whole) {
                     break;
                 }
             }
@@ -35,8 +47,8 @@ pub(crate) fn read_attribute(path: &Path) -> Result<String, Errno> {
             Err(errno) => return Err(errno),
         }
     }
-    let text = str::from_utf8(&buffer[..length]).map_err(|_| Errno::ILSEQ)?;
-    Ok(text.trim_end_matches('\n').to_owned())
+    bytes.truncate(length);
+    String::from_utf8(bytes).map_err(|_| Errno::ILSEQ)
 }
 
 /// The names in a directory, sorted; those that are not UTF-8 are skipped.
@@ -48,11 +60,17 @@ pub(crate) fn list_directory(path: &Path) -> Result<Vec<String>, Errno> {
     for entry in std::fs::read_dir(path).map_err(|error| errno_of(&error))? {
         let entry = entry.map_err(|error| errno_of(&error))?;
         if let Ok(name) = String::from_utf8(entry.file_name().into_vec()) {
-            names.push(name);
+            insert(&mut names, name);
         }
     }
-    names.sort_by(|a, b| natural(a).cmp(&natural(b)));
     Ok(names)
+}
+
+/// Adds a name in its order. A sort of the standard library would be larger than this whole crate's
+/// use of sysfs, and these lists are short.
+fn insert(names: &mut Vec<String>, name: String) {
+    let at = names.partition_point(|other| natural(other) < natural(&name));
+    names.insert(at, name);
 }
 
 /// Orders `uverbs2` before `uverbs10`.
@@ -97,8 +115,10 @@ mod tests {
 
     #[test]
     fn numbers_sort_as_numbers() {
-        let mut names = ["uverbs10", "uverbs2", "issm0", "uverbs1"];
-        names.sort_by(|a, b| natural(a).cmp(&natural(b)));
+        let mut names = Vec::new();
+        for name in ["uverbs10", "uverbs2", "issm0", "uverbs1"] {
+            insert(&mut names, name.to_owned());
+        }
         assert_eq!(names, ["issm0", "uverbs1", "uverbs2", "uverbs10"]);
     }
 }

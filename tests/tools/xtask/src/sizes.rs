@@ -30,7 +30,8 @@ const SMALL: Way = Way {
     page: "docs/guide/small.md",
     args: &[
         "--profile=small",
-        "--config=target.x86_64-unknown-linux-musl.rustflags=['-Crelocation-model=static']",
+        "--config=target.x86_64-unknown-linux-musl.rustflags=['-Crelocation-model=static', \
+         '-Cforce-unwind-tables=no', '-Clink-arg=-Wl,-z,noseparate-code']",
     ],
 };
 
