@@ -17,6 +17,7 @@ mod examples;
 mod faults;
 mod fetch;
 mod fuzz;
+mod growth;
 mod licences;
 mod lines;
 mod loom;
@@ -63,6 +64,7 @@ enum Task {
     Faults(faults::Options),
     Fetch(fetch::Options),
     Fuzz(fuzz::Options),
+    Growth(growth::Options),
     Lines(lines::Options),
     Loom(loom::Options),
     Measure(measure::Options),
@@ -95,6 +97,7 @@ fn main() -> ExitCode {
         Task::Faults(options) => faults::run(&options),
         Task::Fetch(options) => fetch::run(&options),
         Task::Fuzz(options) => fuzz::run(&options),
+        Task::Growth(options) => growth::run(&options),
         Task::Lines(options) => lines::run(&options),
         Task::Loom(options) => loom::run(&options),
         Task::Measure(options) => measure::run(&options),
