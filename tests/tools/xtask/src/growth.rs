@@ -74,17 +74,24 @@ fn curves(output: &str) -> Vec<Curve> {
 }
 
 /// Reads `mlx5 queue pair   9.61  9.20   9.58   9.70   1.01   2816`: the device, the kind, a time
-/// for each number of others, a ratio that has a place of its own, and perhaps bytes.
+/// for each number of others, a ratio, and perhaps bytes, which have no point.
 fn curve(row: &str) -> Option<Curve> {
     let device = DEVICES
         .into_iter()
         .find(|device| row.starts_with(&format!("{device} ")))?;
-    let (name, times) = row.split_at_checked(24)?;
-    let times = times.get(..39)?.split_ascii_whitespace();
+    let rest = row.strip_prefix(device)?;
+    let (kind, numbers) = rest.split_at_checked(rest.find(|c: char| c.is_ascii_digit())?)?;
+    let numbers = numbers.split_ascii_whitespace();
+    let mut times = numbers
+        .filter(|word| word.contains('.'))
+        .map(str::parse)
+        .collect::<Result<Vec<f64>, _>>()
+        .ok()?;
+    times.pop()?;
     Some(Curve {
         device,
-        kind: name.strip_prefix(device)?.trim().to_owned(),
-        times: times.map(str::parse).collect::<Result<_, _>>().ok()?,
+        kind: kind.trim().to_owned(),
+        times,
     })
 }
 
@@ -157,6 +164,7 @@ mod tests {
     const TABLE: &str = "\
 µs each, others:               10       100      1000     10000     ratio     bytes
 mlx5 queue pair              9.61      9.20      9.58      9.70      1.01      2816
+mlx5 shared receive queue     6.02      5.77      5.68      5.76      0.96 824
 rxe address handle           0.52      0.50      0.55                1.06
 test the_tenth ... ok
 ";
@@ -165,9 +173,13 @@ test the_tenth ... ok
     fn rows_become_curves() {
         let curves = curves(TABLE);
         let names: Vec<_> = curves.iter().map(|curve| curve.kind.as_str()).collect();
-        assert_eq!(names, ["queue pair", "address handle"]);
+        assert_eq!(
+            names,
+            ["queue pair", "shared receive queue", "address handle"]
+        );
         assert_eq!(curves[0].times, [9.61, 9.20, 9.58, 9.70]);
-        assert_eq!(curves[1].times, [0.52, 0.50, 0.55]);
+        assert_eq!(curves[1].times, [6.02, 5.77, 5.68, 5.76]);
+        assert_eq!(curves[2].times, [0.52, 0.50, 0.55]);
     }
 
     #[test]
