@@ -147,6 +147,7 @@ impl<'a> CompletionQueueBuilder<'a> {
             vector: self.vector,
             events: self.channel.map(|_| event_key.events()),
             timestamps: self.timestamps,
+            ignores_overrun: false,
             unpolled: Some(unpolled::observer()),
             extra: self.extra.as_deref(),
         };

@@ -1,4 +1,5 @@
-//! Makes the functions of names that have no function of their own, from `symbols.txt`.
+//! Makes the functions of names that have no function of their own, from `symbols.txt`, and the
+//! names that static programs refer to, from `static.txt`.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -10,6 +11,7 @@ const PRIVATE: [&str; 2] = ["IBVERBS_PRIVATE_34", "IBVERBS_PRIVATE_65"];
 
 fn main() {
     println!("cargo::rerun-if-changed=symbols.txt");
+    println!("cargo::rerun-if-changed=static.txt");
     let table = include_str!("symbols.txt");
     let rows: Vec<Vec<&str>> = table
         .lines()
@@ -50,6 +52,16 @@ fn main() {
             _ => continue,
         };
         let _ = writeln!(text, "{exports}\n{body}");
+    }
+    let providers = include_str!("static.txt").lines();
+    for name in providers.filter(|name| !name.starts_with('#')) {
+        let own = format!("PROVIDER_{}", name.to_uppercase());
+        let _ = writeln!(
+            text,
+            "#[cfg(not(feature = \"shared\"))]\n\
+             #[unsafe(export_name = \"verbs_provider_{name}\")]\n\
+             static {own}: AtomicU8 = AtomicU8::new(0);"
+        );
     }
     let folder = env::var_os("OUT_DIR").unwrap_or_default();
     let written = fs::write(Path::new(&folder).join("stubs.rs"), text);

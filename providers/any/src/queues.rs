@@ -59,6 +59,10 @@ impl Cq for AnyCq {
         rows!(arms!(*self, ref mut cq => cq.poll_into(out)))
     }
 
+    fn forget(&mut self, qp_num: u32) {
+        rows!(arms!(*self, ref mut cq => cq.forget(qp_num)));
+    }
+
     fn arm(&mut self, solicited_only: bool) -> Result<()> {
         rows!(arms!(*self, ref mut cq => cq.arm(solicited_only)))
     }

@@ -36,18 +36,19 @@ mod wqe;
 pub use context::{
     Clock, ClockInfo, Context, ProtectionDomain, RegisterBits, SwitchPort, ThreadDomain, caps,
 };
-pub use cq::{CompletionQueue, Entries, EntrySize, Taken};
+pub use cq::{CompletionQueue, Entries, EntrySize, FrameFields, Taken};
 pub use cqe::Results;
 pub use doorbell::Doorbells;
 pub use memory::{DeviceMemory, DeviceMemoryInfo, MappedVar, OperationWord, Var, VarKind};
 pub use qp::{
-    DcDestination, MaskedAtomic, QpExtra, QueuePair, RawNumbers, SharedXrcDomain, Streams,
+    DcDestination, MaskedAtomic, QpExtra, QpPlace, QueuePair, RawNumbers, SharedXrcDomain, Streams,
     XrcDomain, flow, pacing,
 };
 pub use rq::{Receiver, RecvBatch};
 pub use sq::raw::Frame;
 pub use sq::{Prepared, SendBatch, Sender};
 pub use srq::SharedReceiveQueue;
+pub use wqe::Place;
 
 /// The versions of the driver ABI that this provider supports.
 pub const ABI_VERSIONS: std::ops::RangeInclusive<u32> = 1..=1;

@@ -51,6 +51,11 @@ impl CompletionQueue {
         let ContextBase { file, device, .. } = context;
         init.no_extra()?;
         some_at_most(op, "entries", init.entries, device.max_cqe)?;
+        if init.ignores_overrun {
+            return Err(Error::new(op, ErrorKind::Unsupported)
+                .fact("ignores_overrun", true)
+                .hint("the kernel's driver checks for it"));
+        }
         if init.timestamps != Timestamps::None {
             return Err(Error::new(op, ErrorKind::Unsupported).hint("the device has no clock"));
         }
@@ -125,6 +130,35 @@ impl contract::Cq for CompletionQueue {
         if let Some(ring) = &self.ring {
             ring.release(self.head);
         }
+    }
+
+    /// What stays moves towards the newest entries: the kernel fills the ring behind these.
+    fn forget(&mut self, qp_num: u32) {
+        if !self.fork.is_current() {
+            return;
+        }
+        let Some(ring) = &self.ring else { return };
+        let Some(produced) = ring.producer() else {
+            return;
+        };
+        let before = |index: u32| index.wrapping_sub(1) & ring.mask();
+        let (mut from, mut to) = (produced, produced);
+        while from != self.head {
+            from = before(from);
+            let Some(entry) = ring.read::<ib_uverbs_wc>(from) else {
+                return;
+            };
+            if entry.qp_num == qp_num {
+                continue;
+            }
+            to = before(to);
+            if to != from {
+                ring.put(to, 0, &entry);
+            }
+        }
+        self.head = to;
+        self.produced = produced;
+        self.release();
     }
 
     fn arm(&mut self, solicited_only: bool) -> Result<()> {

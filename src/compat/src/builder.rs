@@ -1,12 +1,15 @@
 //! `ibv_wr_start` to `ibv_wr_complete`: requests composed call by call.
 //!
-//! They are collected and posted together at the end. `start` takes the lock of the collection, and
-//! `complete` or `abort` releases it.
+//! `start` takes the lock of senders, and `complete` or `abort` releases it. A request is put into
+//! the ring once it is whole: when the next one begins, at the end, or, on connections, with its
+//! data. The device is told of all of them at the end.
 
 use std::cell::Cell;
 use std::ffi::{c_int, c_void};
 use std::ops::Range;
 
+use uverbs_any::AnyQp;
+use uverbs_core::contract::Qp as _;
 use uverbs_core::types::{
     Destination, LocalKey, Operation, Payload, Placement, Remote, RemoteKey, SendFlags,
     SendRequest, Sge, WindowBinding,
@@ -15,20 +18,21 @@ use uverbs_core::types::{
 use crate::abi::{Slot, ibv_ah, ibv_data_buf, ibv_mw_bind_info, ibv_qp, ibv_qp_ex, ibv_sge};
 use crate::ah::Ah;
 use crate::answer::Answer;
-use crate::dv::To;
+use crate::dv::{self, To};
 use crate::errno::{Code, set};
 use crate::pointer::{Handle, In, items};
 use crate::qp::Qp;
-use crate::sends::{INLINE, Put, post_all};
+use crate::sends::INLINE;
 use crate::window::Mw;
 
-/// The requests that were composed since `start`.
+/// What is composed since `start`.
 #[derive(Default)]
 pub(crate) struct Batch {
-    requests: Vec<Composed>,
+    /// The request that was begun last, unless it is in the ring.
+    current: Option<Composed>,
     sges: Vec<Sge>,
     bytes: Vec<u8>,
-    /// Why they will not be posted.
+    /// Why nothing will be posted.
     failed: Option<Code>,
 }
 
@@ -38,13 +42,15 @@ struct Composed {
     operation: What,
     payload: Data,
     destination: Option<(Handle<Ah>, u32, u32)>,
-    to: To,
+    to: To<'static>,
 }
 
 /// An operation that refers to nothing elsewhere.
 enum What {
     Plain(Operation<'static>),
     Bind(WindowBinding),
+    /// A frame whose header is these of the batch's bytes, cut into payloads of this size.
+    Segments(Range<usize>, u16),
 }
 
 /// Ranges of the batch's entries or bytes.
@@ -70,7 +76,7 @@ pub(crate) fn slots(plain: ibv_qp) -> ibv_qp_ex {
         wr_send: send as Slot,
         wr_send_imm: send_imm as Slot,
         wr_send_inv: send_invalidate as Slot,
-        wr_send_tso: refuse as Slot,
+        wr_send_tso: send_segments as Slot,
         wr_set_ud_addr: set_ud_addr as Slot,
         wr_set_xrc_srqn: set_xrc_srqn as Slot,
         wr_set_inline_data: set_inline_data as Slot,
@@ -86,37 +92,50 @@ pub(crate) fn slots(plain: ibv_qp) -> ibv_qp_ex {
 }
 
 impl Batch {
-    fn clear(&mut self) {
-        self.requests.clear();
-        self.sges.clear();
-        self.bytes.clear();
-        self.failed = None;
-    }
-
-    /// The batch will not be posted.
+    /// Nothing will be posted.
     pub(crate) fn fail(&mut self, code: Code) {
         self.failed.get_or_insert(code);
     }
 
     /// Changes the request that was begun last.
     fn last(&mut self, change: impl FnOnce(&mut Composed)) {
-        match self.requests.last_mut() {
+        match &mut self.current {
             Some(request) => change(request),
             None => self.fail(Code::INVALID),
         }
     }
 
     /// Says where the request that was begun last goes.
-    pub(crate) fn send_to(&mut self, to: To) {
+    pub(crate) fn send_to(&mut self, to: To<'static>) {
         self.last(|request| request.to = to);
     }
 
-    /// The data of a request, as the provider takes it.
-    fn give(&self, at: usize, put: &mut Put<'_>) -> Answer<()> {
-        let composed = self.requests.get(at).ok_or(Code::INVALID)?;
+    /// Puts the request that was begun last into the ring, if there is one.
+    fn flush(&mut self, own: &Qp) {
+        if let Some(composed) = self.current.take() {
+            if self.failed.is_none()
+                && let Err(code) = self.put(own, &composed)
+            {
+                self.failed = Some(code);
+            }
+            self.sges.clear();
+            self.bytes.clear();
+        }
+    }
+
+    #[inline(never)]
+    fn put(&self, own: &Qp, composed: &Composed) -> Answer<()> {
         let operation = match &composed.operation {
             What::Plain(operation) => *operation,
             What::Bind(binding) => Operation::BindWindow(binding),
+            What::Segments(..) => Operation::Send,
+        };
+        let to = match &composed.operation {
+            What::Segments(header, size) => {
+                let header = self.bytes.get(header.clone()).unwrap_or_default();
+                To::Segments(header, *size)
+            }
+            _ => composed.to,
         };
         let destination = match composed.destination {
             Some((ah, qp_num, qkey)) => Some(Destination {
@@ -126,47 +145,86 @@ impl Batch {
             }),
             None => None,
         };
-        let request = |payload| SendRequest {
+        let pieces;
+        let payload = match &composed.payload {
+            Data::Gather(range) => {
+                Payload::Gather(self.sges.get(range.clone()).unwrap_or_default())
+            }
+            Data::Inline(range) => {
+                pieces = [self.bytes.get(range.clone()).unwrap_or_default()];
+                Payload::Inline(&pieces)
+            }
+        };
+        let request = SendRequest {
             wr_id: composed.wr_id,
             flags: composed.flags,
             operation,
             payload,
             destination,
         };
-        match &composed.payload {
-            Data::Gather(range) => {
-                let gather = self.sges.get(range.clone()).unwrap_or_default();
-                put(&request(Payload::Gather(gather)), composed.to)
+        own.queue.with(|queue| dv::put(queue, &request, to))
+    }
+
+    /// Puts the request of a connection that was begun last into the ring, with this data.
+    #[expect(clippy::inline_always, reason = "a part of posting")]
+    #[inline(always)]
+    fn put_with(&mut self, own: &Qp, payload: Payload<'_>) {
+        let Some(composed) = &self.current else {
+            return self.fail(Code::INVALID);
+        };
+        let request = |operation| SendRequest {
+            wr_id: composed.wr_id,
+            flags: composed.flags,
+            operation,
+            payload,
+            destination: None,
+        };
+        let What::Plain(operation) = composed.operation else {
+            return self.fail(Code::INVALID);
+        };
+        let done = own.queue.with(|queue| match operation {
+            Operation::Write(remote) => {
+                dv::put_known(queue, &request(Operation::Write(remote))).map_err(Code::from)
             }
-            Data::Inline(range) => {
-                let bytes = self.bytes.get(range.clone()).unwrap_or_default();
-                put(&request(Payload::Inline(&[bytes])), composed.to)
+            Operation::Send => dv::put_known(queue, &request(Operation::Send)).map_err(Code::from),
+            Operation::Read(remote) => {
+                dv::put_known(queue, &request(Operation::Read(remote))).map_err(Code::from)
             }
+            operation => dv::put(queue, &request(operation), To::Usual),
+        });
+        self.current = None;
+        if let Err(code) = done {
+            self.fail(code);
         }
     }
 }
 
-/// Runs `change` on the collection, whose lock the caller has.
+/// Runs `change` on what is composed, whose lock the caller has.
+#[inline]
 fn composing(qp: Handle<Qp>, change: impl FnOnce(&Qp, &mut Batch)) {
     if let Ok(own) = qp.get() {
         own.batch.inside(|batch| change(own, batch));
     }
 }
 
+#[inline]
 fn begin(qp: Handle<Qp>, what: What) {
     composing(qp, |own, batch| {
-        let end = batch.sges.len();
-        batch.requests.push(Composed {
+        if batch.current.is_some() {
+            batch.flush(own);
+        }
+        batch.current = Some(Composed {
             wr_id: own.c.wr_id.get(),
             flags: SendFlags::from_bits_retain(own.c.wr_flags.get() & !INLINE),
             operation: what,
-            payload: Data::Gather(end..end),
+            payload: Data::Gather(0..0),
             destination: None,
-            to: To::Usual,
+            to: own.route(),
         });
     });
 }
 
+#[inline]
 fn plain(qp: Handle<Qp>, operation: Operation<'static>) {
     begin(qp, What::Plain(operation));
 }
@@ -181,23 +239,38 @@ fn remote(key: u32, address: u64) -> Remote {
 extern "C" fn start(qp: Handle<Qp>) {
     if let Ok(own) = qp.get() {
         own.batch.open();
-        own.batch.inside(Batch::clear);
     }
 }
 
 extern "C" fn abort(qp: Handle<Qp>) {
     if let Ok(own) = qp.get() {
+        own.batch.inside(|batch| give_up(own, batch));
         own.batch.close();
     }
+}
+
+/// Takes back what was put into the ring, and forgets the rest.
+#[cold]
+fn give_up(own: &Qp, batch: &mut Batch) {
+    own.queue.with(AnyQp::abort_send);
+    *batch = Batch::default();
 }
 
 extern "C" fn complete(qp: Handle<Qp>) -> c_int {
     let Ok(own) = qp.get() else {
         return Code::INVALID.number();
     };
-    let done = own.batch.inside(|batch| match batch.failed {
-        Some(code) => Err(code),
-        None => post_all(own, batch.requests.len(), |at, put| batch.give(at, put)),
+    let done = own.batch.inside(|batch| {
+        if batch.current.is_some() {
+            batch.flush(own);
+        }
+        match batch.failed {
+            None => own.queue.with(AnyQp::submit_send).map_err(Code::from),
+            Some(code) => {
+                give_up(own, batch);
+                Err(code)
+            }
+        }
     });
     own.batch.close();
     match done {
@@ -300,9 +373,14 @@ extern "C" fn bind(qp: Handle<Qp>, mw: Handle<Mw>, key: u32, info: In<ibv_mw_bin
     }
 }
 
-/// What is not supported fails the batch.
-extern "C" fn refuse(qp: Handle<Qp>) {
-    composing(qp, |_, batch| batch.fail(Code::UNSUPPORTED));
+extern "C" fn send_segments(qp: Handle<Qp>, header: *mut c_void, length: u16, size: u16) {
+    match items(header.cast::<u8>().cast_const(), length.into()) {
+        Ok(header) => {
+            begin(qp, What::Segments(0..header.len(), size));
+            composing(qp, |_, batch| batch.bytes.extend_from_slice(header));
+        }
+        Err(code) => composing(qp, |_, batch| batch.fail(code)),
+    }
 }
 
 extern "C" fn set_ud_addr(qp: Handle<Qp>, ah: *mut ibv_ah, qp_num: u32, qkey: u32) {
@@ -318,56 +396,63 @@ extern "C" fn set_xrc_srqn(qp: Handle<Qp>, number: u32) {
 }
 
 extern "C" fn set_sge(qp: Handle<Qp>, lkey: u32, address: u64, length: u32) {
-    composing(qp, |_, batch| {
-        let begin = batch.sges.len();
-        batch.sges.push(Sge {
+    composing(qp, |own, batch| {
+        let sge = Sge {
             address,
             length,
             key: LocalKey::from_raw(lkey),
-        });
-        batch.last(|request| request.payload = Data::Gather(begin..begin + 1));
+        };
+        if own.is_connection() {
+            batch.put_with(own, Payload::Gather(&[sge]));
+        } else {
+            hold(batch, &[sge]);
+        }
     });
 }
 
+/// Keeps the data of a request until it is put into the ring.
+fn hold(batch: &mut Batch, list: &[Sge]) {
+    let begin = batch.sges.len();
+    batch.sges.extend_from_slice(list);
+    let end = batch.sges.len();
+    batch.last(|request| request.payload = Data::Gather(begin..end));
+}
+
 extern "C" fn set_sge_list(qp: Handle<Qp>, count: usize, first: *const ibv_sge) {
-    composing(qp, |_, batch| {
-        let list = match items(first, count) {
-            Ok(list) => list,
-            Err(code) => return batch.fail(code),
-        };
-        let begin = batch.sges.len();
-        batch.sges.extend(list.iter().map(|sge| Sge {
-            address: sge.addr,
-            length: sge.length,
-            key: LocalKey::from_raw(sge.lkey),
-        }));
-        let end = batch.sges.len();
-        batch.last(|request| request.payload = Data::Gather(begin..end));
+    composing(qp, |_, batch| match items(first.cast::<Sge>(), count) {
+        Ok(list) => hold(batch, list),
+        Err(code) => batch.fail(code),
     });
 }
 
 /// Copies inline data; the program may change it after the call.
-fn set_inline(qp: Handle<Qp>, pieces: &[ibv_data_buf]) {
-    composing(qp, |_, batch| {
-        let begin = batch.bytes.len();
-        for piece in pieces {
-            match items(piece.addr.cast::<u8>().cast_const(), piece.length) {
-                Ok(bytes) => batch.bytes.extend_from_slice(bytes),
-                Err(code) => batch.fail(code),
-            }
+fn hold_inline(batch: &mut Batch, pieces: &[ibv_data_buf]) {
+    let begin = batch.bytes.len();
+    for piece in pieces {
+        match items(piece.addr.cast::<u8>().cast_const(), piece.length) {
+            Ok(bytes) => batch.bytes.extend_from_slice(bytes),
+            Err(code) => batch.fail(code),
         }
-        let end = batch.bytes.len();
-        batch.last(|request| request.payload = Data::Inline(begin..end));
-    });
+    }
+    let end = batch.bytes.len();
+    batch.last(|request| request.payload = Data::Inline(begin..end));
 }
 
 extern "C" fn set_inline_data(qp: Handle<Qp>, addr: *mut c_void, length: usize) {
-    set_inline(qp, &[ibv_data_buf { addr, length }]);
+    composing(qp, |own, batch| {
+        if !own.is_connection() {
+            return hold_inline(batch, &[ibv_data_buf { addr, length }]);
+        }
+        match items(addr.cast::<u8>().cast_const(), length) {
+            Ok(bytes) => batch.put_with(own, Payload::Inline(&[bytes])),
+            Err(code) => batch.fail(code),
+        }
+    });
 }
 
 extern "C" fn set_inline_data_list(qp: Handle<Qp>, count: usize, first: *const ibv_data_buf) {
-    match items(first, count) {
-        Ok(pieces) => set_inline(qp, pieces),
-        Err(code) => composing(qp, |_, batch| batch.fail(code)),
-    }
+    composing(qp, |_, batch| match items(first, count) {
+        Ok(pieces) => hold_inline(batch, pieces),
+        Err(code) => batch.fail(code),
+    });
 }

@@ -88,6 +88,13 @@ pub(crate) extern "C" fn read_event(fd: c_int, event: *mut u64, words: usize) ->
     usize::try_from(count).is_ok_and(|count| count == size)
 }
 
+/// Reads what there is, into the program's memory; the number of bytes, or -1 with errno. A
+/// cancellation point, as above.
+pub(crate) extern "C" fn read_bytes(fd: c_int, into: *mut c_void, room: usize) -> isize {
+    // SAFETY: the program says that there is room for so many bytes.
+    unsafe { libc::read(fd, into, room) }
+}
+
 #[unsafe(no_mangle)]
 extern "C" fn ibv_get_cq_event(
     channel: Handle<Channel>,

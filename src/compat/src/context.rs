@@ -9,19 +9,20 @@
 #![allow(unsafe_code, reason = "exports names; takes hold of a kernel")]
 
 use std::ffi::{c_int, c_void};
-use std::os::fd::{AsFd as _, AsRawFd as _, OwnedFd};
+use std::os::fd::{AsFd as _, AsRawFd as _, BorrowedFd, FromRawFd as _, OwnedFd};
 use std::sync::Arc;
 
 use uverbs_any::AnyContext;
 use uverbs_core::contract::{self, Gids, OpenInit};
 use uverbs_core::discover::sysfs::Sysfs;
 use uverbs_core::discover::{self, DeviceInfo};
-use uverbs_core::sys::{Kernel as _, Linux};
+use uverbs_core::sys::{CharDevice, Kernel as _, Linux};
 use uverbs_core::{CommandPath, UverbsFile, file};
 
 use crate::abi::{ibv_context, verbs_context};
 use crate::answer::{Answer, number, pointer};
-use crate::device::{Device, options};
+use crate::device::{Device, by_number, options};
+use crate::dv;
 use crate::errno::Code;
 use crate::pointer::{Handle, Object};
 use crate::slots;
@@ -39,6 +40,8 @@ pub(crate) struct Context {
     pub(crate) users: Users,
     device: Handle<Device>,
     events: OwnedFd,
+    /// The descriptor of an imported context.
+    given: Option<OwnedFd>,
 }
 
 impl Object for Context {
@@ -67,7 +70,48 @@ impl Context {
         let file =
             unsafe { UverbsFile::new(Arc::new(Linux), opened.fd, driver.raw(), CommandPath::Auto) };
         let file = Arc::new(file);
-        let mut provider = uverbs_any::open(driver, Arc::clone(&file), &OpenInit::default())?;
+        let provider = uverbs_any::open(driver, Arc::clone(&file), &OpenInit::default())?;
+        Self::of(device, opened.info, cmd_fd, provider)
+    }
+
+    /// A context that the program has a descriptor of, which another process may have opened.
+    fn import(given: c_int) -> Answer<Self> {
+        if given < 0 {
+            return Err(Code::new(libc::EBADF));
+        }
+        // SAFETY: not -1; the program keeps it open during the call.
+        let borrowed = unsafe { BorrowedFd::borrow_raw(given) };
+        let number = CharDevice::behind(borrowed)?;
+        let device = by_number(number)?;
+        let made = Self::over(device, borrowed, number);
+        device.get()?.release();
+        let mut made = made?;
+        // SAFETY: the program gives it up, as it does with rdma-core, unless the call fails.
+        made.given = Some(unsafe { OwnedFd::from_raw_fd(given) });
+        Ok(made)
+    }
+
+    fn over(device: Handle<Device>, fd: BorrowedFd<'_>, number: CharDevice) -> Answer<Self> {
+        let info = device.get()?.info.clone();
+        Linux.check_device(fd, Some(number), None)?;
+        let driver = uverbs_any::supported(&info)?.ok_or(Code::UNSUPPORTED)?;
+        let own = fd.try_clone_to_owned();
+        let own = own.map_err(|error| Code::new(error.raw_os_error().unwrap_or(libc::EIO)))?;
+        // SAFETY: as in `open`.
+        let file =
+            unsafe { UverbsFile::new(Arc::new(Linux), own, driver.raw(), CommandPath::Auto) };
+        let provider = dv::import(driver, Arc::new(file))?;
+        Self::of(device, info, fd.as_raw_fd(), provider)
+    }
+
+    fn of(
+        device: Handle<Device>,
+        info: DeviceInfo,
+        cmd_fd: c_int,
+        mut provider: Box<dyn AnyContext>,
+    ) -> Answer<Self> {
+        let described = device.get()?;
+        let file = Arc::clone(&provider.base().file);
         let events = match provider.base_mut().opened.async_fd.take() {
             Some(events) => events,
             None => contract::event_file(&file)?,
@@ -87,11 +131,12 @@ impl Context {
             c: slots::extended(context),
             provider,
             file,
-            info: opened.info,
+            info,
             sysfs: Sysfs::at(options().sysfs_root),
             users: Users::new(),
             device,
             events,
+            given: None,
         })
     }
 
@@ -139,6 +184,12 @@ pub(crate) fn open(device: Handle<Device>) -> *mut ibv_context {
         let opened = Box::new(Context::open(device)?);
         Ok(Context::to_c(Box::into_raw(opened)))
     })
+}
+
+/// The descriptor is the library's from then on, unless the call fails.
+#[unsafe(no_mangle)]
+extern "C" fn ibv_import_device(fd: c_int) -> *mut ibv_context {
+    pointer(|| Ok(Context::to_c(Box::into_raw(Box::new(Context::import(fd)?)))))
 }
 
 /// While something made from it exists, that can be used and destroyed; the last destroy closes the

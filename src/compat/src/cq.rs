@@ -37,6 +37,11 @@ pub(crate) struct Cq {
     /// The completion that functions of extended queues read.
     pub(crate) current: Cell<WorkCompletion>,
     pub(crate) stamp: Cell<u64>,
+    /// VLAN and flow tag, if these were asked for.
+    pub(crate) frame: Cell<[u32; 2]>,
+    pub(crate) of_frames: bool,
+    /// Completions carry nothing beyond what is current: neither a timestamp nor fields of frames.
+    pub(crate) is_plain: bool,
     pub(crate) timestamps: Timestamps,
     /// Queues whose completions it gets.
     pub(crate) users: Users,
@@ -55,7 +60,10 @@ pub(crate) struct Wanted<'a> {
     pub(crate) channel: *mut ibv_comp_channel,
     pub(crate) vector: u32,
     pub(crate) timestamps: Timestamps,
+    /// Whether VLAN and flow tag are wanted.
+    pub(crate) of_frames: bool,
     pub(crate) is_of_one_thread: bool,
+    pub(crate) ignores_overrun: bool,
     pub(crate) parent: Option<Handle<Pd>>,
     /// The vendor's part.
     pub(crate) extra: Option<&'a dyn Extra>,
@@ -78,6 +86,7 @@ impl Cq {
             vector: wanted.vector,
             events: Some(cookie.read()),
             timestamps: wanted.timestamps,
+            ignores_overrun: wanted.ignores_overrun,
             unpolled: None,
             extra: wanted.extra,
         })?;
@@ -125,7 +134,10 @@ impl Cq {
             c: extended::slots(c),
             queue: Locked::new(Some(queue), needed),
             current: Cell::default(),
+            is_plain: !wanted.of_frames && wanted.timestamps == Timestamps::None,
             stamp: Cell::new(0),
+            frame: Cell::default(),
+            of_frames: wanted.of_frames,
             timestamps: wanted.timestamps,
             users: Users::new(),
             cookie,
@@ -214,7 +226,9 @@ extern "C" fn ibv_create_cq(
             channel,
             vector: u32::try_from(vector).map_err(|_| Code::INVALID)?,
             timestamps: Timestamps::None,
+            of_frames: false,
             is_of_one_thread: false,
+            ignores_overrun: false,
             parent: None,
             extra: None,
         };
@@ -270,22 +284,43 @@ pub(crate) extern "C" fn req_notify_cq(cq: Handle<Cq>, solicited_only: c_int) ->
 }
 
 /// The completion as C knows it.
-#[inline]
+#[expect(clippy::inline_always, reason = "a part of polling")]
+#[inline(always)]
 fn completion(done: &WorkCompletion) -> ibv_wc {
     ibv_wc {
         wr_id: done.wr_id,
-        status: done.status.raw(),
+        status: status(done),
         opcode: done.opcode.raw(),
         vendor_err: done.vendor_err,
         byte_len: done.byte_len,
         imm_data: immediate(done),
         qp_num: done.qp_num,
         src_qp: done.src_qp,
-        wc_flags: done.flags.to_ibv(),
+        wc_flags: flags(done),
         pkey_index: done.pkey_index,
         slid: done.slid,
         sl: done.sl,
         dlid_path_bits: done.dlid_path_bits,
+    }
+}
+
+/// The number of the status; most are successes.
+#[inline]
+pub(crate) fn status(done: &WorkCompletion) -> u32 {
+    if done.is_success() {
+        0
+    } else {
+        done.status.raw()
+    }
+}
+
+/// The flags; most have none.
+#[inline]
+pub(crate) fn flags(done: &WorkCompletion) -> u32 {
+    if done.flags.is_empty() {
+        0
+    } else {
+        done.flags.to_ibv()
     }
 }
 
@@ -299,6 +334,29 @@ pub(crate) fn immediate(done: &WorkCompletion) -> u32 {
     }
 }
 
+/// How many completions are taken together.
+const TOGETHER: usize = 8;
+
+/// Takes up to `room` completions beyond the first one.
+#[inline(never)]
+fn poll_more(queue: &mut AnyCq, room: usize, into: Out<ibv_wc>) -> usize {
+    let mut taken = [WorkCompletion::default(); TOGETHER];
+    let mut count = 0;
+    while count < room {
+        let wanted = TOGETHER.min(room - count);
+        let place = taken.get_mut(..wanted).unwrap_or_default();
+        let found = queue.poll_into(place).unwrap_or(0);
+        for done in taken.iter().take(found) {
+            into.after(count).put_if_any(completion(done));
+            count += 1;
+        }
+        if found < wanted {
+            break;
+        }
+    }
+    count
+}
+
 /// The slot. Negative once the queue has failed.
 pub(crate) extern "C" fn poll_cq(cq: Handle<Cq>, room: c_int, into: Out<ibv_wc>) -> c_int {
     let Ok(own) = cq.get() else {
@@ -307,22 +365,18 @@ pub(crate) extern "C" fn poll_cq(cq: Handle<Cq>, room: c_int, into: Out<ibv_wc>)
     };
     own.queue.with(|queue| {
         let Some(queue) = queue else { return -1 };
-        let mut count = 0;
-        while count < room {
-            let done = match queue.next() {
-                Ok(Some(done)) => done,
-                Err(_) if count == 0 => return -1,
-                Ok(None) | Err(_) => break,
-            };
-            let place = into.after(usize::try_from(count).unwrap_or(0));
-            if place.put(completion(&done)).is_err() {
-                return -1;
-            }
-            count += 1;
+        if room <= 0 {
+            return 0;
         }
-        if count > 0 {
-            queue.release();
+        match queue.poll() {
+            Ok(Some(done)) if into.put(completion(&done)).is_ok() => {}
+            Ok(None) => return 0,
+            _ => return -1,
         }
-        count
+        if room == 1 {
+            return 1;
+        }
+        let more = poll_more(queue, room.unsigned_abs() as usize - 1, into.after(1));
+        c_int::try_from(more).map_or(c_int::MAX, |more| more + 1)
     })
 }

@@ -7,16 +7,16 @@
 #![allow(unsafe_code, reason = "exports names; makes an array for C")]
 
 use std::ffi::{c_char, c_int};
-use std::ptr::null_mut;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use uverbs_core::discover::{self, DeviceInfo, Options};
+use uverbs_core::sys::CharDevice;
 use uverbs_core::types::{NodeType, TransportType};
 
 use crate::abi::ibv_device;
 use crate::answer::{Answer, minus_one, or, pointer};
-use crate::errno::{Code, set};
+use crate::errno::Code;
 use crate::pointer::{Handle, Object, Out};
 use crate::{env, fork};
 
@@ -144,6 +144,21 @@ fn current() -> Answer<Vec<*mut ibv_device>> {
     Ok(devices)
 }
 
+/// The device whose node has this number, with one reference more.
+pub(crate) fn by_number(number: CharDevice) -> Answer<Handle<Device>> {
+    let mut found = None;
+    for device in current()? {
+        let device = Handle::<Device>::of(device);
+        let one = device.get()?;
+        if one.info.number == Some(number) && found.is_none() {
+            found = Some(device);
+        } else {
+            one.release();
+        }
+    }
+    found.ok_or(Code::NO_ENTRY)
+}
+
 #[unsafe(no_mangle)]
 extern "C" fn ibv_get_device_list(count: Out<c_int>) -> *mut *mut ibv_device {
     count.put_if_any(0);
@@ -207,11 +222,4 @@ extern "C" fn ibv_get_device_index(device: Handle<Device>) -> c_int {
         let index = device.get()?.info.index.ok_or(Code::UNSUPPORTED)?;
         c_int::try_from(index).map_err(|_| Code::INVALID)
     })
-}
-
-/// Opening through an imported descriptor needs a context that exists already.
-#[unsafe(no_mangle)]
-extern "C" fn ibv_import_device(_fd: c_int) -> *mut crate::abi::ibv_context {
-    set(Code::UNSUPPORTED);
-    null_mut()
 }

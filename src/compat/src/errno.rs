@@ -43,7 +43,6 @@ impl Code {
     }
 
     /// The last error of the C library in this thread.
-    #[cfg(test)]
     pub(crate) fn last() -> Self {
         let number = std::io::Error::last_os_error().raw_os_error();
         Self(number.unwrap_or(libc::EIO))

@@ -12,7 +12,8 @@ use uverbs_core::types::Timestamps;
 use crate::abi::{Slot, ibv_cq_ex, ibv_cq_init_attr_ex, ibv_poll_cq_attr};
 use crate::answer::{Answer, pointer};
 use crate::context::Context;
-use crate::cq::{Cq, Wanted, immediate};
+use crate::cq::{Cq, Wanted, flags, immediate, status};
+use crate::dv;
 use crate::errno::Code;
 use crate::pd::Pd;
 use crate::pointer::{Handle, In};
@@ -21,10 +22,13 @@ use crate::pointer::{Handle, In};
 const STANDARD: u64 = 0x7f;
 const RAW_STAMP: u64 = 1 << 7;
 const WALL_STAMP: u64 = 1 << 11;
+/// VLAN and flow tag.
+const OF_FRAMES: u64 = 1 << 8 | 1 << 9;
 /// Bits of `comp_mask`, and of `flags`.
 const HAS_FLAGS: u32 = 1;
 const HAS_PARENT: u32 = 2;
 const SINGLE_THREADED: u32 = 1;
+const IGNORES_OVERRUN: u32 = 2;
 
 /// The slot.
 pub(crate) extern "C" fn create_cq_ex(
@@ -34,8 +38,8 @@ pub(crate) extern "C" fn create_cq_ex(
     pointer(|| create(context, attr.get()?, None))
 }
 
-/// Completions carry what they always do, and one kind of timestamp; VLAN, flow tag and tag
-/// matching are refused, and so is a queue that may overrun.
+/// Completions carry what they always do, one kind of timestamp, and VLAN and flow tag of frames
+/// where the device reports them; tag matching is refused.
 pub(crate) fn create(
     context: Handle<Context>,
     attr: &ibv_cq_init_attr_ex,
@@ -48,8 +52,8 @@ pub(crate) fn create(
         0 => 0,
         _ => attr.flags,
     };
-    if flags & !SINGLE_THREADED != 0 {
-        return Err(Code::UNSUPPORTED);
+    if flags & !(SINGLE_THREADED | IGNORES_OVERRUN) != 0 {
+        return Err(Code::INVALID);
     }
     let parent = Handle::<Pd>::of(attr.parent_domain);
     let parent = (attr.comp_mask & HAS_PARENT != 0).then_some(parent);
@@ -57,13 +61,19 @@ pub(crate) fn create(
         Some(parent) => parent.get()?.is_of_one_thread(),
         None => false,
     };
+    let of_frames = attr.wc_flags & OF_FRAMES != 0;
+    if of_frames {
+        dv::check_frames(context.get()?)?;
+    }
     let wanted = Wanted {
         entries: attr.cqe,
         cq_context: attr.cq_context,
         channel: attr.channel,
         vector: attr.comp_vector,
         timestamps: timestamps(attr.wc_flags)?,
+        of_frames,
         is_of_one_thread: one_thread || flags & SINGLE_THREADED != 0,
+        ignores_overrun: flags & IGNORES_OVERRUN != 0,
         parent,
         extra,
     };
@@ -71,7 +81,7 @@ pub(crate) fn create(
 }
 
 fn timestamps(carried: u64) -> Answer<Timestamps> {
-    match carried & !STANDARD {
+    match carried & !(STANDARD | OF_FRAMES) {
         0 => Ok(Timestamps::None),
         RAW_STAMP => Ok(Timestamps::Raw),
         WALL_STAMP => Ok(Timestamps::WallClock),
@@ -95,24 +105,48 @@ pub(crate) fn slots(mut c: ibv_cq_ex) -> ibv_cq_ex {
     c.read_sl = read_sl as Slot;
     c.read_dlid_path_bits = read_dlid_path_bits as Slot;
     c.read_completion_ts = read_stamp as Slot;
-    c.read_cvlan = read_nothing as Slot;
-    c.read_flow_tag = read_nothing as Slot;
+    c.read_cvlan = read_vlan as Slot;
+    c.read_flow_tag = read_flow_tag as Slot;
     c.read_tm_info = read_no_tag as Slot;
     c.read_completion_wallclock_ns = read_stamp as Slot;
     c
 }
 
-/// Takes the next completion, of whoever has the lock.
+/// Takes the next completion, for whoever has the lock.
+#[expect(clippy::inline_always, reason = "a part of polling")]
+#[inline(always)]
 fn advance(cq: &Cq) -> Answer<()> {
+    if !cq.is_plain {
+        return advance_with_more(cq);
+    }
+    cq.queue.inside(|queue| {
+        let queue = queue.as_mut().ok_or(Code::new(libc::EIO))?;
+        match queue.poll() {
+            Ok(Some(done)) => {
+                cq.c.wr_id.set(done.wr_id);
+                cq.c.status.set(status(&done));
+                cq.current.set(done);
+                Ok(())
+            }
+            Ok(None) => Err(Code::NO_ENTRY),
+            Err(_) => Err(Code::new(libc::EIO)),
+        }
+    })
+}
+
+/// The same with a timestamp, or fields of frames.
+#[inline(never)]
+fn advance_with_more(cq: &Cq) -> Answer<()> {
+    let stamped = cq.timestamps != Timestamps::None;
     let taken = cq.queue.inside(|queue| {
         let queue = queue.as_mut().ok_or(PollError::Poisoned)?;
-        if cq.timestamps == Timestamps::None {
-            Ok::<_, PollError>(queue.next()?.map(|done| (done, None)))
-        } else {
-            queue.poll_stamped()
+        if cq.of_frames {
+            return dv::poll_frame(queue, stamped);
         }
+        let done = queue.poll_stamped()?;
+        Ok(done.map(|(done, stamp)| (done, stamp, [0; 2])))
     });
-    let (done, stamp) = match taken {
+    let (done, stamp, frame) = match taken {
         Ok(Some(taken)) => taken,
         Ok(None) => return Err(Code::NO_ENTRY),
         Err(_) => return Err(Code::new(libc::EIO)),
@@ -121,6 +155,7 @@ fn advance(cq: &Cq) -> Answer<()> {
     cq.c.status.set(done.status.raw());
     cq.current.set(done);
     cq.stamp.set(stamp.unwrap_or(0));
+    cq.frame.set(frame);
     Ok(())
 }
 
@@ -149,11 +184,14 @@ extern "C" fn next_poll(cq: Handle<Cq>) -> c_int {
 
 extern "C" fn end_poll(cq: Handle<Cq>) {
     let Ok(own) = cq.get() else { return };
-    own.queue.inside(|queue| {
-        if let Some(queue) = queue {
-            queue.release();
-        }
-    });
+    // Others were given back when they were taken.
+    if own.of_frames {
+        own.queue.inside(|queue| {
+            if let Some(queue) = queue {
+                queue.release();
+            }
+        });
+    }
     own.queue.close();
 }
 
@@ -174,7 +212,7 @@ fields! {
     read_imm_data -> u32 = |done| immediate(&done);
     read_qp_num -> u32 = |done| done.qp_num;
     read_src_qp -> u32 = |done| done.src_qp;
-    read_wc_flags -> u32 = |done| done.flags.to_ibv();
+    read_wc_flags -> u32 = |done| flags(&done);
     read_slid -> u32 = |done| done.slid.into();
     read_sl -> u8 = |done| done.sl;
     read_dlid_path_bits -> u8 = |done| done.dlid_path_bits;
@@ -184,9 +222,12 @@ extern "C" fn read_stamp(cq: Handle<Cq>) -> u64 {
     cq.get().map_or(0, |own| own.stamp.get())
 }
 
-/// No such field was asked for.
-extern "C" fn read_nothing(_cq: Handle<Cq>) -> u32 {
-    0
+extern "C" fn read_vlan(cq: Handle<Cq>) -> u32 {
+    cq.get().map_or(0, |own| own.frame.get()[0])
+}
+
+extern "C" fn read_flow_tag(cq: Handle<Cq>) -> u32 {
+    cq.get().map_or(0, |own| own.frame.get()[1])
 }
 
 extern "C" fn read_no_tag(_cq: Handle<Cq>, tag: crate::pointer::Out<[u64; 2]>) {

@@ -31,7 +31,7 @@ use crate::users::Users;
 #[repr(C)]
 pub(crate) struct Mr {
     c: ibv_mr,
-    /// `None` for the null region, of which the kernel knows nothing.
+    /// `None` for the null region, of which the kernel knows nothing, and for imported ones.
     region: Locked<Option<Region>>,
     /// The memory of the device that it is in.
     of: Option<Handle<Dm>>,
@@ -98,7 +98,7 @@ impl Mr {
         Ok(Self::to_c(Box::into_raw(Box::new(mr))))
     }
 
-    /// The null region.
+    /// A region that this library does not end: the null region, or an imported one.
     pub(crate) fn null(pd: Handle<Pd>, c: ibv_mr) -> Answer<*mut ibv_mr> {
         pd.get()?.users.add();
         let mr = Self {
@@ -355,12 +355,44 @@ macro_rules! unsupported {
 }
 
 unsupported! {
-    ibv_import_mr(Handle<Pd>, u32);
     ibv_import_dm(Handle<Context>, u32);
 }
 
+/// A region that somebody else deregisters; where it is in this process, if anywhere, is not known.
 #[unsafe(no_mangle)]
-extern "C" fn ibv_unimport_mr(_mr: Handle<Mr>) {}
+extern "C" fn ibv_import_mr(pd: Handle<Pd>, handle: u32) -> *mut ibv_mr {
+    pointer(|| {
+        let domain = pd.get()?;
+        let info = contract::query_region(&domain.context()?.file, handle)?;
+        let length = usize::try_from(info.length).map_err(|_| Code::INVALID)?;
+        Mr::null(
+            pd,
+            ibv_mr {
+                context: domain.context_pointer(),
+                pd: Cell::new(pd.raw()),
+                addr: Cell::new(std::ptr::null_mut()),
+                length: Cell::new(length),
+                handle,
+                lkey: Cell::new(info.lkey.raw()),
+                rkey: Cell::new(info.rkey.raw()),
+            },
+        )
+    })
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn ibv_unimport_mr(mr: Handle<Mr>) {
+    number(|| {
+        let region = mr.get()?;
+        if region.region.with(|inner| inner.is_some()) {
+            return Err(Code::INVALID);
+        }
+        region.users.none()?;
+        Handle::<Pd>::of(region.pd()).get()?.users.remove();
+        region.free();
+        Ok(())
+    });
+}
 
 #[unsafe(no_mangle)]
 extern "C" fn ibv_unimport_dm(_dm: *mut c_void) {}

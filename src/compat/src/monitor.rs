@@ -14,6 +14,7 @@ use crate::answer::minus_one;
 use crate::channel::read_event;
 use crate::context::Context;
 use crate::cq::Cq;
+use crate::dv::Wq;
 use crate::errno::{Code, set};
 use crate::events;
 use crate::pointer::{Handle, In, Out};
@@ -78,6 +79,12 @@ extern "C" fn ibv_ack_async_event(event: In<ibv_async_event>) {
         }
         Some(EventObject::SharedReceiveQueue) => {
             let queue = Handle::<Srq>::of(std::ptr::with_exposed_provenance_mut(element));
+            if let Ok(queue) = queue.get() {
+                queue.acknowledge();
+            }
+        }
+        Some(EventObject::WorkQueue) => {
+            let queue = Handle::<Wq>::of(std::ptr::with_exposed_provenance_mut(element));
             if let Ok(queue) = queue.get() {
                 queue.acknowledge();
             }

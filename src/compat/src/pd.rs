@@ -14,7 +14,8 @@ use uverbs_core::Object as KernelObject;
 use crate::abi::{ibv_context, ibv_parent_domain_init_attr, ibv_pd, ibv_td, ibv_td_init_attr};
 use crate::answer::{Answer, number, pointer};
 use crate::context::Context;
-use crate::errno::{Code, set};
+use crate::dv;
+use crate::errno::Code;
 use crate::lock::Locked;
 use crate::pointer::{Handle, In, Object};
 use crate::users::Users;
@@ -31,6 +32,8 @@ pub(crate) struct Pd {
 enum Kind {
     /// The domain; `None` once it was freed.
     Plain(Locked<Option<Arc<AnyPd>>>),
+    /// A domain that somebody else frees.
+    Imported(Arc<AnyPd>),
     Parent {
         of: Handle<Pd>,
         thread: Option<Handle<Td>>,
@@ -65,6 +68,7 @@ impl Pd {
     pub(crate) fn domain(&self) -> Answer<Arc<AnyPd>> {
         match &self.kind {
             Kind::Plain(domain) => domain.with(|domain| domain.clone()).ok_or(Code::INVALID),
+            Kind::Imported(domain) => Ok(Arc::clone(domain)),
             Kind::Parent { of, .. } => of.get()?.domain(),
         }
     }
@@ -97,6 +101,7 @@ impl Pd {
                 })?;
                 context.leave();
             }
+            Kind::Imported(_) => return Err(Code::INVALID),
             Kind::Parent { of, thread } => {
                 of.get()?.users.remove();
                 if let Some(thread) = thread {
@@ -206,12 +211,28 @@ pub(crate) extern "C" fn alloc_parent_domain(
     })
 }
 
-/// Importing needs a context that was imported.
+/// The domain is used, and not freed.
 #[unsafe(no_mangle)]
-extern "C" fn ibv_import_pd(_context: Handle<Context>, _handle: u32) -> *mut ibv_pd {
-    set(Code::UNSUPPORTED);
-    std::ptr::null_mut()
+extern "C" fn ibv_import_pd(context: Handle<Context>, handle: u32) -> *mut ibv_pd {
+    pointer(|| {
+        let opened = context.get()?;
+        let domain = dv::import_pd(opened, handle)?;
+        opened.users.add();
+        let kind = Kind::Imported(Arc::new(domain));
+        Ok(Pd::give(context.raw(), handle, kind))
+    })
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn ibv_unimport_pd(_pd: Handle<Pd>) {}
+extern "C" fn ibv_unimport_pd(pd: Handle<Pd>) {
+    number(|| {
+        let own = pd.get()?;
+        let Kind::Imported(_) = own.kind else {
+            return Err(Code::INVALID);
+        };
+        own.users.none()?;
+        own.context()?.leave();
+        own.free();
+        Ok(())
+    });
+}

@@ -82,11 +82,24 @@ impl<T: Object> Handle<T> {
 #[repr(transparent)]
 pub(crate) struct In<T>(*const T);
 
+impl<T> Clone for In<T> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<T> Copy for In<T> {}
+
 impl<T> In<T> {
     /// The struct at an address that C gave in another one.
     #[inline]
     pub(crate) fn of(raw: *const T) -> Self {
         Self(raw)
+    }
+
+    /// Its address.
+    pub(crate) fn raw(self) -> *const T {
+        self.0
     }
 
     /// The struct.

@@ -39,8 +39,11 @@ pub(crate) fn entries<'a>(first: *const ibv_sge, count: c_int) -> Answer<&'a [Sg
 }
 
 /// Puts the requests of a list until one is refused, submits them, and says which was refused.
-#[inline]
-fn post<Q>(
+///
+/// Nothing is left behind that was put and not submitted: a refused request was not put.
+#[expect(clippy::inline_always, reason = "a part of posting")]
+#[inline(always)]
+pub(crate) fn post<Q>(
     queue: &mut Q,
     first: *mut ibv_recv_wr,
     bad: Out<*mut ibv_recv_wr>,
@@ -84,7 +87,6 @@ pub(crate) extern "C" fn post_recv(
         return Code::INVALID.number();
     };
     own.queue.with(|queue| {
-        queue.abort_recv();
         post(
             queue,
             first,
@@ -110,7 +112,6 @@ pub(crate) extern "C" fn post_srq_recv(
         return Code::INVALID.number();
     };
     own.queue.with(|queue| {
-        queue.abort();
         post(
             queue,
             first,

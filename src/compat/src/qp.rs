@@ -11,18 +11,18 @@ use std::mem::MaybeUninit;
 use std::ptr::null_mut;
 
 use uverbs_any::AnyQp;
-use uverbs_core::contract::{self, Extra, Qp as _, QpInit};
-use uverbs_core::types::{DeviceCaps, Ece, Gid, QpCaps, QpCreateFlags, QpType, SigMode};
+use uverbs_core::contract::{self, Cq as _, Extra, Qp as _, QpInit};
+use uverbs_core::types::{Ece, Gid, QpCaps, QpCreateFlags, QpType, SigMode};
 
 use crate::abi::{
     ibv_context, ibv_cq, ibv_ece, ibv_gid, ibv_pd, ibv_qp, ibv_qp_cap, ibv_qp_ex, ibv_qp_init_attr,
-    ibv_qp_init_attr_ex, ibv_qp_open_attr, ibv_srq,
+    ibv_qp_open_attr, ibv_srq,
 };
 use crate::answer::{Answer, number, pointer};
 use crate::builder::{self, Batch};
 use crate::context::Context;
 use crate::cq::Cq;
-use crate::dv::{self, Xrcd};
+use crate::dv::{self, IndirectionTable, To, Xrcd};
 use crate::env;
 use crate::errno::{Code, set};
 use crate::events::Cookie;
@@ -35,9 +35,9 @@ use crate::wait::{Condition, Mutex, acknowledge, until_acknowledged};
 
 /// A queue pair, always with room for what an extended one has.
 ///
-/// Its rings have one lock, held while requests are written. What `ibv_wr_start` begins is
-/// collected under a lock of its own and written by `ibv_wr_complete`, so a thread that posts
-/// receives never waits for one that composes sends.
+/// Its rings have one lock, held while a request is written. Whoever sends holds the lock of the
+/// requests that are composed as well, from `ibv_wr_start` to `ibv_wr_complete`; a thread that
+/// posts receives does not need it.
 #[repr(C)]
 pub(crate) struct Qp {
     pub(crate) c: ibv_qp_ex,
@@ -50,6 +50,8 @@ pub(crate) struct Qp {
     all_signaled: bool,
     /// The XRC domain of the receiving end of a connection.
     domain: Option<Handle<Xrcd>>,
+    /// The table of work queues over which it spreads what it receives.
+    table: Option<Handle<IndirectionTable>>,
     cookie: Cookie,
 }
 
@@ -58,18 +60,52 @@ impl Object for Qp {
 }
 
 /// What a queue pair is created with.
-struct Wanted<'a> {
-    qp_context: *mut c_void,
-    send_cq: *mut ibv_cq,
-    recv_cq: *mut ibv_cq,
-    srq: *mut ibv_srq,
-    cap: ibv_qp_cap,
-    kind: u32,
-    all_signaled: bool,
-    flags: u32,
-    operations: Option<u64>,
-    /// The vendor's part.
-    extra: Option<&'a dyn Extra>,
+pub(crate) struct Wanted<'a> {
+    pub(crate) qp_context: *mut c_void,
+    pub(crate) send_cq: *mut ibv_cq,
+    pub(crate) recv_cq: *mut ibv_cq,
+    pub(crate) srq: *mut ibv_srq,
+    pub(crate) cap: ibv_qp_cap,
+    pub(crate) kind: u32,
+    pub(crate) all_signaled: bool,
+    pub(crate) flags: u32,
+    pub(crate) operations: Option<u64>,
+    pub(crate) vendor: Vendor<'a>,
+}
+
+impl Wanted<'_> {
+    /// One whose messages others receive.
+    fn without_queues(qp_context: *mut c_void, kind: QpType) -> Self {
+        Self {
+            qp_context,
+            send_cq: null_mut(),
+            recv_cq: null_mut(),
+            srq: null_mut(),
+            cap: ibv_qp_cap::default(),
+            kind: kind.raw(),
+            all_signaled: true,
+            flags: 0,
+            operations: None,
+            vendor: Vendor::none(),
+        }
+    }
+}
+
+/// What a vendor's header adds to the attributes.
+#[derive(Clone, Copy)]
+pub(crate) struct Vendor<'a> {
+    pub(crate) extra: Option<&'a dyn Extra>,
+    pub(crate) functions: dv::QpFunctions,
+}
+
+impl Vendor<'_> {
+    /// Nothing.
+    pub(crate) fn none() -> Self {
+        Self {
+            extra: None,
+            functions: dv::slots(),
+        }
+    }
 }
 
 /// A queue pair of the provider, and the place where C will know it.
@@ -84,6 +120,7 @@ struct Owner {
     context: *mut ibv_context,
     pd: *mut ibv_pd,
     domain: Option<Handle<Xrcd>>,
+    table: Option<Handle<IndirectionTable>>,
     is_of_one_thread: bool,
 }
 
@@ -102,7 +139,7 @@ impl Made {
 }
 
 impl Qp {
-    fn create(pd: Handle<Pd>, wanted: &Wanted<'_>) -> Answer<(*mut ibv_qp, QpCaps)> {
+    pub(crate) fn create(pd: Handle<Pd>, wanted: &Wanted<'_>) -> Answer<(*mut ibv_qp, QpCaps)> {
         let domain = pd.get()?;
         let kind = QpType::from_raw(wanted.kind);
         let (send, recv) = match [wanted.send_cq, wanted.recv_cq].map(Handle::<Cq>::of) {
@@ -132,7 +169,7 @@ impl Qp {
                     },
                     flags: QpCreateFlags::from_bits_retain(wanted.flags),
                     user_handle,
-                    extra: wanted.extra,
+                    extra: wanted.vendor.extra,
                 };
                 Ok::<_, Code>(provider.create_qp(&inner, &init)?)
             })
@@ -147,13 +184,14 @@ impl Qp {
             context: domain.context_pointer(),
             pd: pd.raw(),
             domain: None,
+            table: None,
             is_of_one_thread: domain.is_of_one_thread(),
         };
         Ok(Self::give(made, &owner, wanted))
     }
 
     /// The receiving end of a connection of an XRC domain.
-    fn target(
+    pub(crate) fn target(
         domain: Handle<Xrcd>,
         qp_context: *mut c_void,
         create: impl FnOnce(&Xrcd, u64) -> Answer<AnyQp>,
@@ -164,20 +202,30 @@ impl Qp {
             context: own.context_pointer(),
             pd: null_mut(),
             domain: Some(domain),
+            table: None,
             is_of_one_thread: false,
         };
-        let wanted = Wanted {
-            qp_context,
-            send_cq: null_mut(),
-            recv_cq: null_mut(),
-            srq: null_mut(),
-            cap: ibv_qp_cap::default(),
-            kind: QpType::XrcTarget.raw(),
-            all_signaled: true,
-            flags: 0,
-            operations: None,
-            extra: None,
+        let wanted = Wanted::without_queues(qp_context, QpType::XrcTarget);
+        Ok(Self::give(made, &owner, &wanted).0)
+    }
+
+    /// One that spreads what it receives over a table of work queues.
+    pub(crate) fn spreading(
+        pd: Handle<Pd>,
+        table: Handle<IndirectionTable>,
+        qp_context: *mut c_void,
+        create: impl FnOnce(&IndirectionTable, u64) -> Answer<AnyQp>,
+    ) -> Answer<*mut ibv_qp> {
+        let (domain, over) = (pd.get()?, table.get()?);
+        let made = Made::by(|number| create(over, number))?;
+        let owner = Owner {
+            context: domain.context_pointer(),
+            pd: pd.raw(),
+            domain: None,
+            table: Some(table),
+            is_of_one_thread: false,
         };
+        let wanted = Wanted::without_queues(qp_context, QpType::RawPacket);
         Ok(Self::give(made, &owner, &wanted).0)
     }
 
@@ -205,10 +253,11 @@ impl Qp {
             c: builder::slots(plain),
             queue: Locked::new(made.queue, needed),
             batch: Locked::new(Batch::default(), needed),
-            vendor: dv::slots(),
+            vendor: wanted.vendor.functions,
             is_extended: wanted.operations.is_some(),
             all_signaled: wanted.all_signaled,
             domain: owner.domain,
+            table: owner.table,
             cookie: made.cookie,
         };
         qp.each_used(Users::add);
@@ -227,12 +276,53 @@ impl Qp {
         let srq = Handle::<Srq>::of(c.srq).optional().map(|srq| &srq.users);
         let domain = self.domain.and_then(Handle::optional);
         let domain = domain.map(|domain| &domain.users);
-        cqs.chain(pd).chain(srq).chain(domain).for_each(body);
+        let table = self.table.and_then(Handle::optional);
+        let table = table.map(|table| &table.users);
+        let others = pd.into_iter().chain(srq).chain(domain).chain(table);
+        cqs.chain(others).for_each(body);
+    }
+
+    /// Takes completions from before a reset out of its queues.
+    pub(crate) fn forget_completions(&self) -> Answer<()> {
+        let c = &self.c.qp_base;
+        let number = c.qp_num.get();
+        for cq in [c.send_cq, c.recv_cq] {
+            if let Some(cq) = Handle::<Cq>::of(cq).optional() {
+                cq.with(|queue| {
+                    queue.forget(number);
+                    Ok(())
+                })?;
+            }
+        }
+        Ok(())
     }
 
     /// Changes the requests that are being composed; for the thread that does so.
     pub(crate) fn compose(&self, change: impl FnOnce(&mut Batch)) {
         self.batch.inside(change);
+    }
+
+    /// Whether it is a connection whose requests need no destination.
+    #[inline]
+    pub(crate) fn is_connection(&self) -> bool {
+        let kind = self.c.qp_base.qp_type;
+        kind == QpType::Rc.raw() || kind == QpType::Uc.raw()
+    }
+
+    /// Runs `body` with the queue while no other thread sends. A thread that posts receives waits
+    /// for `body` at most, not for one that composes requests.
+    #[inline]
+    pub(crate) fn sending<R>(&self, body: impl FnOnce(&mut AnyQp) -> R) -> R {
+        self.batch.with(|_| self.queue.with(body))
+    }
+
+    /// Where its requests go unless they say otherwise.
+    pub(crate) fn route(&self) -> To<'static> {
+        if self.c.qp_base.qp_type == QpType::RawPacket.raw() {
+            To::Frame
+        } else {
+            To::Usual
+        }
     }
 
     /// The pointer to the opened device it is on.
@@ -328,95 +418,12 @@ extern "C" fn ibv_create_qp(pd: Handle<Pd>, attr: Out<ibv_qp_init_attr>) -> *mut
             all_signaled: attr.sq_sig_all != 0,
             flags: 0,
             operations: None,
-            extra: None,
+            vendor: Vendor::none(),
         };
         let (qp, granted) = Qp::create(pd, &wanted)?;
         attr.cap = caps_to_c(&granted);
         Ok(qp)
     })
-}
-
-/// Bits of `comp_mask`.
-const HAS_PD: u32 = 1;
-const HAS_DOMAIN: u32 = 2;
-const HAS_FLAGS: u32 = 1 << 2;
-const HAS_OPERATIONS: u32 = 1 << 6;
-const KNOWN: u32 = (1 << 7) - 1;
-/// Operations that are composed: all but segmentation offload.
-const COMPOSED: u64 = ((1 << 13) - 1) & !(1 << 10);
-const FLUSH: u64 = 1 << 11;
-const ATOMIC_WRITE: u64 = 1 << 12;
-
-/// The operations among these that a device has.
-fn composed(context: &Context) -> u64 {
-    let caps = context.provider.base().device.caps;
-    let mut lacking = 0;
-    if !caps.intersects(DeviceCaps::FLUSH_GLOBAL | DeviceCaps::FLUSH_PERSISTENT) {
-        lacking |= FLUSH;
-    }
-    if !caps.contains(DeviceCaps::ATOMIC_WRITE) {
-        lacking |= ATOMIC_WRITE;
-    }
-    COMPOSED & !lacking
-}
-
-/// The slot.
-pub(crate) extern "C" fn create_qp_ex(
-    context: Handle<Context>,
-    attr: Out<ibv_qp_init_attr_ex>,
-) -> *mut ibv_qp {
-    pointer(|| Qp::create_extended(context, attr.get()?, None))
-}
-
-impl Qp {
-    /// Segmentation offload and receive-side scaling are refused.
-    pub(crate) fn create_extended(
-        context: Handle<Context>,
-        attr: &mut ibv_qp_init_attr_ex,
-        extra: Option<&dyn Extra>,
-    ) -> Answer<*mut ibv_qp> {
-        let composed = composed(context.get()?);
-        let mask = attr.comp_mask;
-        if mask & !KNOWN != 0 {
-            return Err(Code::INVALID);
-        }
-        if mask & !(HAS_PD | HAS_DOMAIN | HAS_FLAGS | HAS_OPERATIONS) != 0 {
-            return Err(Code::UNSUPPORTED);
-        }
-        if QpType::from_raw(attr.qp_type) == QpType::XrcTarget {
-            if mask & HAS_DOMAIN == 0 || extra.is_some() {
-                return Err(Code::INVALID);
-            }
-            let domain = Handle::of(attr.xrcd);
-            return Self::target(domain, attr.qp_context, Xrcd::create_target);
-        }
-        if mask & (HAS_PD | HAS_DOMAIN) != HAS_PD {
-            return Err(Code::INVALID);
-        }
-        let operations = (mask & HAS_OPERATIONS != 0).then_some(attr.send_ops_flags);
-        if operations.is_some_and(|operations| operations & !composed != 0) {
-            return Err(Code::UNSUPPORTED);
-        }
-        let wanted = Wanted {
-            qp_context: attr.qp_context,
-            send_cq: attr.send_cq,
-            recv_cq: attr.recv_cq,
-            srq: attr.srq,
-            cap: attr.cap,
-            kind: attr.qp_type,
-            all_signaled: attr.sq_sig_all != 0,
-            flags: if mask & HAS_FLAGS == 0 {
-                0
-            } else {
-                attr.create_flags
-            },
-            operations,
-            extra,
-        };
-        let (qp, granted) = Self::create(Handle::of(attr.pd), &wanted)?;
-        attr.cap = caps_to_c(&granted);
-        Ok(qp)
-    }
 }
 
 /// Bits of `comp_mask`.

@@ -5,6 +5,7 @@
 
 use std::ffi::c_int;
 
+use uverbs_any::AnyQp;
 use uverbs_core::PostError;
 use uverbs_core::contract::Qp as _;
 use uverbs_core::types::{
@@ -16,7 +17,7 @@ use crate::ah::Ah;
 use crate::answer::Answer;
 use crate::dv::{self, To};
 use crate::errno::{Code, set};
-use crate::pointer::{Handle, In, Out};
+use crate::pointer::{Handle, In, Out, items};
 use crate::post::entries;
 use crate::qp::Qp;
 use crate::window::Mw;
@@ -33,6 +34,7 @@ pub(crate) mod opcode {
     pub(crate) const LOCAL_INVALIDATE: u32 = 7;
     pub(crate) const BIND: u32 = 8;
     pub(crate) const SEND_INVALIDATE: u32 = 9;
+    pub(crate) const SEGMENTS: u32 = 10;
 }
 
 /// `IBV_SEND_INLINE`.
@@ -55,7 +57,7 @@ fn with_request(
     };
     let binding;
     let operation = match wr.opcode {
-        opcode::SEND => Operation::Send,
+        opcode::SEND | opcode::SEGMENTS => Operation::Send,
         opcode::WRITE => Operation::Write(remote),
         opcode::READ => Operation::Read(remote),
         opcode::SEND_IMM => Operation::SendImm(u32::from_be(wr.imm_data)),
@@ -130,10 +132,60 @@ fn ah<'a>(address: u64) -> Answer<&'a Ah> {
 #[inline]
 fn bytes<'a>(sge: &Sge) -> Answer<&'a [u8]> {
     let address = usize::try_from(sge.address).map_err(|_| Code::INVALID)?;
-    crate::pointer::items(
+    items(
         std::ptr::with_exposed_provenance(address),
         sge.length as usize,
     )
+}
+
+/// Requests of connections that most programs post: an operation on memory of the peer, or a
+/// message. `None` for others.
+#[expect(clippy::inline_always, reason = "a part of posting")]
+#[inline(always)]
+fn put_usual(queue: &mut AnyQp, wr: &ibv_send_wr) -> Option<Answer<()>> {
+    let list = match entries(wr.sg_list, wr.num_sge) {
+        Ok(list) => list,
+        Err(code) => return Some(Err(code)),
+    };
+    let remote = Remote {
+        address: wr.wr.first,
+        key: RemoteKey::from_raw(wr.wr.second[0]),
+    };
+    let request = |operation, payload| SendRequest {
+        wr_id: wr.wr_id,
+        flags: SendFlags::from_bits_retain(wr.send_flags & !INLINE),
+        operation,
+        payload,
+        destination: None,
+    };
+    // Not a closure: each use is compiled with its operation.
+    macro_rules! put {
+        ($operation:expr, $payload:expr) => {
+            dv::put_known(queue, &request($operation, $payload))
+        };
+    }
+    let done = if wr.send_flags & INLINE == 0 {
+        let payload = Payload::Gather(list);
+        match wr.opcode {
+            opcode::WRITE => put!(Operation::Write(remote), payload),
+            opcode::SEND => put!(Operation::Send, payload),
+            opcode::READ => put!(Operation::Read(remote), payload),
+            _ => return None,
+        }
+    } else {
+        let [one] = list else { return None };
+        let one = match bytes(one) {
+            Ok(one) => [one],
+            Err(code) => return Some(Err(code)),
+        };
+        let payload = Payload::Inline(&one);
+        match wr.opcode {
+            opcode::WRITE => put!(Operation::Write(remote), payload),
+            opcode::SEND => put!(Operation::Send, payload),
+            _ => return None,
+        }
+    };
+    Some(done.map_err(Code::from))
 }
 
 /// The slot.
@@ -146,19 +198,20 @@ pub(crate) extern "C" fn post_send(
         set(Code::INVALID);
         return Code::INVALID.number();
     };
-    own.queue.with(|queue| {
-        queue.abort_send();
-        let is_datagram = queue.base().kind == QpType::Ud;
-        let is_extended = queue.base().kind == QpType::XrcInitiator;
+    let is_connection = own.is_connection();
+    own.sending(|queue| {
         let mut at = first;
         let mut refused = None;
         while let Ok(wr) = In::<ibv_send_wr>::of(at).get() {
-            let to = if is_extended {
-                To::Shared(wr.qp_type)
+            let usual = if is_connection {
+                put_usual(queue, wr)
             } else {
-                To::Usual
+                None
             };
-            let done = with_request(wr, is_datagram, |request| dv::put(queue, request, to));
+            let done = match usual {
+                Some(done) => done,
+                None => put_any(queue, wr),
+            };
             if let Err(code) = done {
                 refused = Some(code);
                 break;
@@ -176,30 +229,33 @@ pub(crate) extern "C" fn post_send(
     })
 }
 
-/// Posts one request.
-pub(crate) fn post_one(own: &Qp, request: &SendRequest<'_>) -> Answer<()> {
-    post_all(own, 1, |_, put| put(request, To::Usual))
+/// Puts any request.
+#[inline(never)]
+fn put_any(queue: &mut AnyQp, wr: &ibv_send_wr) -> Answer<()> {
+    let kind = queue.base().kind;
+    let is_datagram = kind == QpType::Ud;
+    if is_datagram && wr.opcode != opcode::SEGMENTS {
+        return with_request(wr, true, |request| dv::put(queue, request, To::Usual));
+    }
+    let to = match kind {
+        QpType::XrcInitiator => To::Shared(wr.qp_type),
+        _ if wr.opcode == opcode::SEGMENTS => {
+            // The union's other struct: the header's address, its length, and a segment's.
+            let [a, b, c, d] = wr.bind_mw.rkey.to_ne_bytes();
+            let length = u16::from_ne_bytes([a, b]).into();
+            let header = items(wr.bind_mw.mw.cast::<u8>().cast_const(), length)?;
+            To::Segments(header, u16::from_ne_bytes([c, d]))
+        }
+        QpType::RawPacket => To::Frame,
+        _ => To::Usual,
+    };
+    with_request(wr, false, |request| dv::put(queue, request, to))
 }
 
-/// Puts a request into the ring.
-pub(crate) type Put<'a> = dyn FnMut(&SendRequest<'_>, To) -> Answer<()> + 'a;
-
-/// Posts `count` requests, or none. `each` gives the one at a position to the function that it is
-/// given.
-pub(crate) fn post_all(
-    own: &Qp,
-    count: usize,
-    each: impl Fn(usize, &mut Put<'_>) -> Answer<()>,
-) -> Answer<()> {
-    own.queue.with(|queue| {
-        queue.abort_send();
-        for at in 0..count {
-            let done = each(at, &mut |request, to| dv::put(queue, request, to));
-            if let Err(code) = done {
-                queue.abort_send();
-                return Err(code);
-            }
-        }
+/// Posts one request.
+pub(crate) fn post_one(own: &Qp, request: &SendRequest<'_>) -> Answer<()> {
+    own.sending(|queue| {
+        dv::put(queue, request, To::Usual)?;
         queue.submit_send().map_err(Code::from)
     })
 }

@@ -5,7 +5,7 @@ use std::ptr::null;
 
 use crate::abi::{Slot, ibv_context, verbs_context};
 use crate::errno::{Code, set};
-use crate::{cq, dv, extended, memory, pd, post, qp, query, sends, srq, window};
+use crate::{cq, dv, extended, flow, memory, pd, post, qp, qp_ex, query, sends, srq, window};
 
 /// What is in slots that no header of today calls.
 extern "C" fn unused() -> c_int {
@@ -47,10 +47,10 @@ pub(crate) fn extended(context: ibv_context) -> verbs_context {
         query_port: query::query_port as Slot,
         advise_mr: memory::advise_mr as Slot,
         alloc_null_mr: dv::alloc_null_mr as Slot,
-        read_counters: null(),
-        attach_counters_point_flow: null(),
-        create_counters: null(),
-        destroy_counters: null(),
+        read_counters: flow::read_counters as Slot,
+        attach_counters_point_flow: flow::attach_counters as Slot,
+        create_counters: flow::create_counters as Slot,
+        destroy_counters: flow::destroy_counters as Slot,
         reg_dm_mr: dv::reg_dm_mr as Slot,
         alloc_dm: dv::alloc_dm as Slot,
         free_dm: dv::free_dm as Slot,
@@ -63,21 +63,21 @@ pub(crate) fn extended(context: ibv_context) -> verbs_context {
         alloc_td: pd::alloc_td as Slot,
         modify_cq: cq::modify_cq as Slot,
         post_srq_ops: null(),
-        destroy_rwq_ind_table: null(),
-        create_rwq_ind_table: null(),
-        destroy_wq: null(),
-        modify_wq: null(),
-        create_wq: null(),
+        destroy_rwq_ind_table: dv::destroy_table as Slot,
+        create_rwq_ind_table: dv::create_table as Slot,
+        destroy_wq: dv::destroy_wq as Slot,
+        modify_wq: dv::modify_wq as Slot,
+        create_wq: dv::create_wq as Slot,
         query_rt_values: dv::query_rt_values as Slot,
         create_cq_ex: extended::create_cq_ex as Slot,
         r#priv: null(),
         query_device_ex: query::query_device_ex as Slot,
-        ibv_destroy_flow: null(),
+        ibv_destroy_flow: flow::destroy as Slot,
         ABI_placeholder2: null(),
-        ibv_create_flow: null(),
+        ibv_create_flow: flow::create as Slot,
         ABI_placeholder1: null(),
         open_qp: qp::open_qp as Slot,
-        create_qp_ex: qp::create_qp_ex as Slot,
+        create_qp_ex: qp_ex::create_qp_ex as Slot,
         get_srq_num: srq::get_srq_num as Slot,
         create_srq_ex: srq::create_srq_ex as Slot,
         open_xrcd: dv::open_xrcd as Slot,

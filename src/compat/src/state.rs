@@ -91,8 +91,12 @@ extern "C" fn ibv_modify_qp(qp: Handle<Qp>, attr: In<ibv_qp_attr>, mask: c_int) 
         own.queue.with(|queue| {
             queue.modify(&attr)?;
             own.set_state(queue);
-            Ok(())
-        })
+            Ok::<_, Code>(())
+        })?;
+        if attr.state == Some(QpState::Reset) {
+            own.forget_completions()?;
+        }
+        Ok(())
     })
 }
 

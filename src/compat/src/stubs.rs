@@ -24,4 +24,9 @@ fn unsupported_object() -> *mut c_void {
     std::ptr::null_mut()
 }
 
+/// Static programs name the providers that they want linked: all are.
+#[cfg(not(feature = "shared"))]
+#[unsafe(no_mangle)]
+extern "C" fn ibv_static_providers(_unused: *mut c_void) {}
+
 include!(concat!(env!("OUT_DIR"), "/stubs.rs"));

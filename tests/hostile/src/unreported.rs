@@ -46,6 +46,7 @@ fn world(adapter: Adapter, count: u64) -> World {
         vector: 0,
         events: None,
         timestamps: Timestamps::None,
+        ignores_overrun: false,
         unpolled: None,
         extra: None,
     };

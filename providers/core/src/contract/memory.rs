@@ -105,6 +105,15 @@ impl Mr {
     }
 }
 
+/// `ibv_import_mr`: what is known of a region of a context, whoever registered it.
+///
+/// # Errors
+/// Those of the command.
+#[doc(alias = "ibv_import_mr")]
+pub fn query_region(file: &UverbsFile, handle: u32) -> Result<cmd::mr::MrInfo> {
+    cmd::mr::query(file, handle)
+}
+
 impl ContextBase {
     /// `ibv_reg_mr_iova`: registers memory in `pd`. `keep` is released once the kernel no longer
     /// uses the region.

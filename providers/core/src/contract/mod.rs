@@ -9,6 +9,7 @@
 mod base;
 mod device;
 mod extra;
+pub mod flow;
 mod gids;
 mod link;
 mod memory;
@@ -28,7 +29,7 @@ pub use device::{
 pub use extra::{Extra, OpenInit};
 pub use gids::Gids;
 pub use link::Link;
-pub use memory::{DmabufInit, Mr, MrChange, MrInit};
+pub use memory::{DmabufInit, Mr, MrChange, MrInit, query_region};
 pub use multicast::{attach_multicast, detach_multicast};
 pub use queues::{Cq, CqInit, Qp, QpInit, Srq, SrqInit, Unpolled};
 pub use typed::{

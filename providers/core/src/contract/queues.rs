@@ -29,6 +29,8 @@ pub struct CqInit<'a> {
     pub events: Option<&'a Arc<AtomicU32>>,
     /// The timestamps of its completions.
     pub timestamps: Timestamps,
+    /// The device does not check whether the queue overruns; whoever posts takes care of that.
+    pub ignores_overrun: bool,
     /// Receives the completions that are still in the queue when it is destroyed.
     pub unpolled: Option<&'static dyn Unpolled>,
     /// The vendor-specific part.
@@ -203,6 +205,12 @@ pub trait Cq: Debug + Send {
             self.release();
         }
         Ok(count)
+    }
+
+    /// Drops the completions of a queue pair that was reset, if the queue still has them: they are
+    /// of requests that no longer exist.
+    fn forget(&mut self, qp_num: u32) {
+        let _ = qp_num;
     }
 
     /// `ibv_req_notify_cq`: the next completion (or the next solicited one) raises one event.

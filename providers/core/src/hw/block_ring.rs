@@ -59,6 +59,16 @@ impl BlockRing {
         })
     }
 
+    /// Where it is in this process.
+    pub fn address(&self) -> u64 {
+        self.units.address()
+    }
+
+    /// How many blocks it has.
+    pub fn blocks(&self) -> u32 {
+        self.mask + 1
+    }
+
     /// The index in the ring of the block `number`.
     #[inline]
     pub fn index(&self, number: u32) -> u32 {

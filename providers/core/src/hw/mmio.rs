@@ -65,6 +65,11 @@ impl Register {
         self.len == 0
     }
 
+    /// Where it is in this process. Writing there is up to its owner.
+    pub fn address(&self) -> u64 {
+        self.start.expose_provenance() as u64
+    }
+
     /// The page it is in.
     pub fn page(&self) -> &Arc<Mapping> {
         &self.page

@@ -30,6 +30,12 @@ pub struct Window {
 }
 
 impl Window {
+    /// Where it is in this process.
+    pub fn address(&self) -> u64 {
+        let start = self.memory.as_ptr().wrapping_add(self.start);
+        start.expose_provenance() as u64
+    }
+
     /// The `len` bytes of a mapping from `start` on; `None` if they are not inside it, or not
     /// aligned to 4.
     pub fn new(memory: Mapping, start: usize, len: usize) -> Option<Self> {

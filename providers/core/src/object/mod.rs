@@ -26,7 +26,7 @@ pub struct Object {
     file: Arc<UverbsFile>,
     kind: &'static Kind,
     handle: u32,
-    /// `None` once it was destroyed or leaked.
+    /// `None` once it was destroyed or leaked, and if it is somebody else's.
     held: Option<Held>,
 }
 
@@ -82,6 +82,18 @@ impl Object {
             kind,
             handle,
             held: Some(Held::new(parents, ())),
+        }
+    }
+
+    /// Refers to an object that somebody else owns: another process, or another part of this one.
+    /// Dropping it destroys nothing, and a destroy is refused.
+    #[must_use]
+    pub fn borrowed(file: &Arc<UverbsFile>, kind: &'static Kind, handle: u32) -> Self {
+        Self {
+            file: Arc::clone(file),
+            kind,
+            handle,
+            held: None,
         }
     }
 

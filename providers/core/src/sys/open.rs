@@ -31,6 +31,14 @@ impl CharDevice {
         }
     }
 
+    /// The device behind a descriptor. One system call.
+    ///
+    /// # Errors
+    /// [`ErrorKind::InvalidInput`] if it is not a character device.
+    pub fn behind(fd: impl AsFd) -> Result<Self> {
+        number_of(fd)
+    }
+
     /// From `st_rdev`.
     pub fn from_rdev(rdev: u64) -> Self {
         Self {

@@ -1,6 +1,6 @@
 //! The parameters of a user context, and the kernel's reply (`mlx5_ib_alloc_ucontext`).
 
-use uverbs_core::sys::{Uhw, cells};
+use uverbs_core::sys::{Attr, Uhw, cells};
 use uverbs_core::types::LocalKey;
 use uverbs_core::{Error, ErrorKind, Op, Result, UverbsFile, cmd};
 use uverbs_uapi::mlx5_abi::{
@@ -9,6 +9,7 @@ use uverbs_uapi::mlx5_abi::{
     MLX5_IB_ALLOC_UCONTEXT_RESP_MASK_REAL_TIME_TS, MLX5_IB_ALLOC_UCTX_DEVX, MLX5_LIB_CAP_4K_UAR,
     MLX5_LIB_CAP_DYN_UAR, mlx5_ib_alloc_ucontext_req_v2, mlx5_ib_alloc_ucontext_resp,
 };
+use uverbs_uapi::mlx5_user_ioctl_cmds::MLX5_IB_ATTR_QUERY_CONTEXT_RESP_UCTX;
 use zerocopy::IntoBytes;
 
 use super::clock::ClockConfig;
@@ -152,6 +153,29 @@ pub(crate) fn open(
         }
     }
     Err(first.unwrap_or_else(|| Error::bad_reply(Op::GetContext, "nothing")))
+}
+
+/// Asks about a context that another process has opened, or another part of this one.
+///
+/// One system call, since 5.9.
+pub(crate) fn query(file: &UverbsFile) -> Result<(cmd::context::Context, Config)> {
+    let mut reply = mlx5_ib_alloc_ucontext_resp::default();
+    let attrs = [Attr::output(
+        MLX5_IB_ATTR_QUERY_CONTEXT_RESP_UCTX,
+        cells(&mut reply),
+    )];
+    let uhw = Uhw {
+        attrs: &attrs,
+        ..Uhw::NONE
+    };
+    let info = cmd::context::query(file, &uhw)?;
+    let opened = cmd::context::Context {
+        num_comp_vectors: info.num_comp_vectors,
+        core_support: info.core_support,
+        async_fd: None,
+    };
+    // Whether it may send firmware commands is not told; those that may not are refused.
+    Ok((opened, Config::new(&reply, true)?))
 }
 
 fn is_not_understood(error: &Error) -> bool {

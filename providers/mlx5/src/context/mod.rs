@@ -14,7 +14,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use uverbs_core::contract::{self, ContextBase};
 use uverbs_core::hw::Records;
 use uverbs_core::types::{DeviceAttr, LinkLayer, LocalKey};
-use uverbs_core::{Result, UverbsFile};
+use uverbs_core::{Result, UverbsFile, cmd};
 
 use crate::doorbell::{Doorbells, Uars};
 use crate::tracker::table::Trackers;
@@ -52,7 +52,23 @@ impl Context {
     /// Opens a user context. Two system calls: one opens the context, the other queries the
     /// device's limits, against which later calls are checked.
     pub(crate) fn with_doorbells(file: Arc<UverbsFile>, doorbells: Doorbells) -> Result<Self> {
-        let (opened, config) = config::open(&file, doorbells)?;
+        let opened = config::open(&file, doorbells)?;
+        Self::of(file, opened)
+    }
+
+    /// `ibv_import_device`—a user context that is open already: another process opened the file, or
+    /// another part of this one. Both can use it. Two system calls, since 5.9.
+    ///
+    /// # Errors
+    /// EINVAL: the file has no context. Unsupported on older kernels.
+    #[doc(alias = "ibv_import_device")]
+    pub fn import(file: Arc<UverbsFile>) -> Result<Self> {
+        let opened = config::query(&file)?;
+        Self::of(file, opened)
+    }
+
+    fn of(file: Arc<UverbsFile>, opened: (cmd::context::Context, Config)) -> Result<Self> {
+        let (opened, config) = opened;
         let (device, caps) = Caps::query(&file)?;
         Ok(Self {
             uars: Uars::new(&file, config.uar),

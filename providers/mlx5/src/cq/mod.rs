@@ -7,6 +7,8 @@
 
 mod arm;
 mod entries;
+mod frame;
+mod place;
 pub(crate) mod poll;
 mod stamp;
 mod taken;
@@ -19,7 +21,7 @@ use uverbs_core::hw::{Record, Register, barrier};
 #[cfg(feature = "rings")]
 use uverbs_core::rings::QueueKind;
 use uverbs_core::sys::{Attr, ForkToken, Uhw, cells};
-use uverbs_core::types::WorkCompletion;
+use uverbs_core::types::{CqCreateFlags, WorkCompletion};
 use uverbs_core::{Error, ErrorKind, Object, Op, PollError, Result, cmd};
 use uverbs_uapi::mlx5_abi::{
     MLX5_IB_CREATE_CQ_FLAGS_UAR_PAGE_INDEX, mlx5_ib_create_cq, mlx5_ib_create_cq_resp,
@@ -32,6 +34,7 @@ use crate::context::Context;
 use crate::cqe::ring::CqRing;
 use crate::cqe::{CqShared, opcode};
 pub use entries::{Entries, EntrySize};
+pub use frame::FrameFields;
 use poll::{Consumer, Found, Left, Next};
 use stamp::Stamps;
 pub use taken::Taken;
@@ -77,6 +80,14 @@ fn log_of(op: Op, entries: u32, max: u32) -> Result<u32> {
         .trailing_zeros())
 }
 
+fn overrun(ignored: bool) -> CqCreateFlags {
+    if ignored {
+        CqCreateFlags::IGNORE_OVERRUN
+    } else {
+        CqCreateFlags::empty()
+    }
+}
+
 impl CompletionQueue {
     /// `mlx5dv_create_cq`—creates a completion queue whose entries the device writes as `entries`
     /// says.
@@ -116,7 +127,7 @@ impl CompletionQueue {
         let create = cmd::cq::Create {
             vector: init.vector,
             comp_channel: init.comp_channel,
-            flags: stamps.flags(),
+            flags: stamps.flags() | overrun(init.ignores_overrun),
             ..cmd::cq::Create::new(ring.entries() - 1, init.user_handle)
         };
         let attrs = by_attribute
@@ -157,7 +168,7 @@ impl CompletionQueue {
     /// The timestamp of the completion that was taken last, in the unit that the queue was created
     /// for. Valid only until it is [released](contract::Cq::release). `None` for a failed request:
     /// the device writes the reasons in its place.
-    fn timestamp(&mut self) -> Option<u64> {
+    pub fn timestamp(&mut self) -> Option<u64> {
         let position = self.consumer.position().checked_sub(1)?;
         let stamp = self.consumer.ring().stamp(position)?;
         self.stamps.of(stamp)

@@ -95,6 +95,11 @@ impl Doorbell {
         self.object.as_ref()
     }
 
+    /// Where it is in this process.
+    pub(crate) fn address(&self) -> u64 {
+        self.buffers[0].address()
+    }
+
     /// Blocks of 64 bytes that may be copied through it; 0: none.
     #[inline]
     pub(crate) fn blue_flame_blocks(&self) -> u32 {

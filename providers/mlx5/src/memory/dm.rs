@@ -139,6 +139,11 @@ impl DeviceMemory {
         &self.object
     }
 
+    /// Where it is mapped in this process.
+    pub fn address(&self) -> u64 {
+        self.window.address()
+    }
+
     /// The length in bytes.
     pub fn length(&self) -> u64 {
         self.length

@@ -2,6 +2,7 @@
 //! submits them.
 
 mod batch;
+mod place;
 mod scattered;
 
 use std::sync::Arc;

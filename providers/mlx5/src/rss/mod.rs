@@ -102,28 +102,11 @@ impl SpreadingQueuePair {
         hash: &Hash,
         user_handle: u64,
     ) -> Result<Self> {
-        let op = Op::CreateQueuePair;
-        let fields = fields(op, context.caps(), hash.fields)?;
-        let driver_data = driver_data(fields, &hash.key);
-        let mut reply = mlx5_ib_create_qp_resp::default();
-        let create = cmd::qp::Create {
-            ind_table: Some(table.object().handle()),
-            ..cmd::qp::Create::new(
-                QpType::RawPacket,
-                cmd::qp::Parent::Pd(pd.object().handle()),
-                user_handle,
-                QpCaps::default(),
-            )
-        };
-        let file = context.file();
-        let uhw = Uhw::new(driver_data.as_bytes(), cells(&mut reply));
-        let created = cmd::qp::create(file, &create, &uhw)?;
-        let parents = [Arc::clone(pd.object()), Arc::clone(table.object())];
-        let object = Object::new(file, &cmd::qp::KIND, created.handle, parents);
+        let (object, number, tirn) = create(context, pd, table, hash, user_handle)?;
         Ok(Self {
             object: Arc::new(object),
-            number: created.qp_num,
-            tirn: reply.tirn,
+            number,
+            tirn,
         })
     }
 
@@ -141,6 +124,35 @@ impl SpreadingQueuePair {
     pub fn tirn(&self) -> u32 {
         self.tirn
     }
+}
+
+/// The kernel object of one, its number, and that of its transport interface.
+pub(crate) fn create(
+    context: &Context,
+    pd: &ProtectionDomain,
+    table: &IndirectionTable,
+    hash: &Hash,
+    user_handle: u64,
+) -> Result<(Object, u32, u32)> {
+    let op = Op::CreateQueuePair;
+    let fields = fields(op, context.caps(), hash.fields)?;
+    let driver_data = driver_data(fields, &hash.key);
+    let mut reply = mlx5_ib_create_qp_resp::default();
+    let create = cmd::qp::Create {
+        ind_table: Some(table.object().handle()),
+        ..cmd::qp::Create::new(
+            QpType::RawPacket,
+            cmd::qp::Parent::Pd(pd.object().handle()),
+            user_handle,
+            QpCaps::default(),
+        )
+    };
+    let file = context.file();
+    let uhw = Uhw::new(driver_data.as_bytes(), cells(&mut reply));
+    let created = cmd::qp::create(file, &create, &uhw)?;
+    let parents = [Arc::clone(pd.object()), Arc::clone(table.object())];
+    let object = Object::new(file, &cmd::qp::KIND, created.handle, parents);
+    Ok((object, created.qp_num, reply.tirn))
 }
 
 /// The fields of a request, if the device can hash them.

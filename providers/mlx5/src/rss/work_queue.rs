@@ -21,8 +21,7 @@ use crate::rq::{self, ReceiveRing};
 use crate::tracker::registration::{Registered, Reports};
 use crate::tracker::table::Owner;
 use crate::tracker::{QueuePairTracker, Receives, RecvTracker};
-use crate::wqe::UNIT;
-use crate::wqe::sizes;
+use crate::wqe::{Place, UNIT, sizes};
 
 pub use uverbs_core::cmd::wq::{Flags, State};
 
@@ -161,6 +160,12 @@ impl WorkQueue {
         self.number
     }
 
+    /// `mlx5dv_init_obj` with `MLX5DV_OBJ_RWQ`—where its requests are.
+    #[doc(alias = "mlx5dv_init_obj")]
+    pub fn place(&self) -> Place {
+        self.ring.place()
+    }
+
     /// Outstanding receives, and scatter/gather entries of each.
     pub fn size(&self) -> (u32, u32) {
         (self.sizes.count, self.sizes.max_sge)
@@ -256,18 +261,32 @@ impl IndirectionTable {
     /// Another number, and those of the command.
     #[doc(alias = "ibv_create_rwq_ind_table")]
     pub fn create(context: &Context, queues: &[&WorkQueue]) -> Result<Self> {
+        Self::of_objects(
+            context,
+            queues.iter().map(|queue| Arc::clone(&queue.object)),
+        )
+    }
+
+    /// The same, of the objects of work queues, which may be behind locks.
+    ///
+    /// # Errors
+    /// As [`create`](Self::create).
+    pub fn of_objects(
+        context: &Context,
+        queues: impl IntoIterator<Item = Arc<Object>>,
+    ) -> Result<Self> {
+        let queues: Vec<_> = queues.into_iter().collect();
         if !queues.len().is_power_of_two() {
             return Err(Error::invalid(Op::CreateIndirectionTable, "queues")
                 .fact("requested", queues.len())
                 .hint("a power of two"));
         }
-        let handles: Vec<u32> = queues.iter().map(|queue| queue.object.handle()).collect();
+        let handles: Vec<u32> = queues.iter().map(|queue| queue.handle()).collect();
         let mut reply = mlx5_ib_create_rwq_ind_tbl_resp::default();
         let file = context.file();
         let uhw = Uhw::new(&[], cells(&mut reply));
         let created = cmd::ind_table::create(file, &handles, &uhw)?;
-        let parents = queues.iter().map(|queue| Arc::clone(&queue.object));
-        let object = Object::new(file, &cmd::ind_table::KIND, created.handle, parents);
+        let object = Object::new(file, &cmd::ind_table::KIND, created.handle, queues);
         Ok(Self {
             object: Arc::new(object),
             number: created.number,

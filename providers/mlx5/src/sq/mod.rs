@@ -4,6 +4,7 @@
 //! record includes them; taking them back means restoring the former end.
 
 mod batch;
+mod place;
 mod post;
 pub(crate) mod raw;
 mod shape;

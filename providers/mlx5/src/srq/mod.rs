@@ -1,6 +1,7 @@
 //! Shared receive queues.
 
 mod number;
+mod place;
 pub(crate) mod ring;
 
 use std::sync::Arc;

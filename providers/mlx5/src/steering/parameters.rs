@@ -166,6 +166,14 @@ impl MatchParameters {
         self.set(word(3 * GROUP + 0x10 + from_the_last * 4), value)
     }
 
+    /// The parameters with these first bytes, in the device's format, and zeros behind them. `None`
+    /// for more bytes than there are.
+    pub fn from_bytes(bytes: &[u8]) -> Option<Self> {
+        let mut all = Self::new();
+        all.0.get_mut(..bytes.len())?.copy_from_slice(bytes);
+        Some(all)
+    }
+
     /// The bytes, in the device's format.
     pub fn as_bytes(&self) -> &[u8] {
         &self.0

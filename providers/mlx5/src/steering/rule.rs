@@ -5,7 +5,7 @@ use std::sync::Arc;
 use uverbs_core::cmd::{new_object_handle, new_object_slot};
 use uverbs_core::kind::{Counts, Kind, Legacy};
 use uverbs_core::sys::{Attr, Uhw, Value};
-use uverbs_core::{Errno, Error, Object, Op, Result};
+use uverbs_core::{Errno, Error, Object, Op, Result, UverbsFile};
 use uverbs_uapi::ib_user_ioctl_cmds::UVERBS_OBJECT_FLOW;
 use uverbs_uapi::mlx5_user_ioctl_cmds::{
     MLX5_IB_ATTR_CREATE_FLOW_ARR_COUNTERS_DEVX, MLX5_IB_ATTR_CREATE_FLOW_ARR_COUNTERS_DEVX_OFFSET,
@@ -128,6 +128,26 @@ impl FlowMatcher {
     #[doc(hidden)] // Users have no such handle: the facade calls it.
     pub fn steer(&self, qp: &Object, rule: &MatchRule<'_>) -> Result<Object> {
         self.create_rule(Destination::QueuePair(qp), rule)
+    }
+
+    /// `mlx5dv_create_flow`—[`create_flow`](Self::create_flow) for the owner of the opened device,
+    /// who gets the kernel object: whoever drops it ends the rule.
+    ///
+    /// # Errors
+    /// As [`create_flow`](Self::create_flow); a matcher of another context.
+    #[doc(alias = "mlx5dv_create_flow")]
+    #[doc(hidden)] // Users have no such file: the library for C programs calls it.
+    pub fn direct(
+        &self,
+        file: &Arc<UverbsFile>,
+        target: FlowTarget<'_>,
+        rule: &MatchRule<'_>,
+    ) -> Result<Object> {
+        if !Arc::ptr_eq(file, self.object().file()) {
+            return Err(Error::invalid(Op::CreateMatchedFlow, "matcher")
+                .hint("it belongs to another context"));
+        }
+        self.create_rule(Destination::Other(target), rule)
     }
 
     fn create_rule(&self, to: Destination<'_>, rule: &MatchRule<'_>) -> Result<Object> {

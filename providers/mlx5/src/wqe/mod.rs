@@ -6,10 +6,12 @@
 
 pub(crate) mod inline;
 pub(crate) mod operations;
+mod place;
 pub(crate) mod request;
 pub(crate) mod sizes;
 pub(crate) mod umr;
 
+pub use place::Place;
 use uverbs_core::types::{Remote, Sge};
 
 /// The unit in which the size of work requests is counted.

@@ -2,7 +2,10 @@
 
 use std::ffi::{c_int, c_void};
 
-use super::{ibv_comp_channel, ibv_cq, ibv_gid, ibv_pd, ibv_srq, ibv_td, ibv_xrcd, structs};
+use super::{
+    ibv_comp_channel, ibv_cq, ibv_gid, ibv_pd, ibv_rwq_ind_table, ibv_srq, ibv_td, ibv_wq,
+    ibv_xrcd, structs,
+};
 
 structs! {
     const ATTRIBUTES;
@@ -89,7 +92,7 @@ structs! {
         xrcd: *mut ibv_xrcd,
         create_flags: u32,
         max_tso_header: u16,
-        rwq_ind_tbl: *mut c_void,
+        rwq_ind_tbl: *mut ibv_rwq_ind_table,
         rx_hash_conf: ibv_rx_hash_conf,
         source_qpn: u32,
         send_ops_flags: u64,
@@ -113,6 +116,46 @@ structs! {
         xrcd: *mut ibv_xrcd,
         cq: *mut ibv_cq,
         tm_cap: [u32; 2],
+    }
+    struct ibv_wq_init_attr {
+        wq_context: *mut c_void,
+        wq_type: u32,
+        max_wr: u32,
+        max_sge: u32,
+        pd: *mut ibv_pd,
+        cq: *mut ibv_cq,
+        comp_mask: u32,
+        create_flags: u32,
+    }
+    struct ibv_wq_attr {
+        attr_mask: u32,
+        wq_state: u32,
+        curr_wq_state: u32,
+        flags: u32,
+        flags_mask: u32,
+    }
+    struct ibv_rwq_ind_table_init_attr {
+        log_ind_tbl_size: u32,
+        ind_tbl: *mut *mut ibv_wq,
+        comp_mask: u32,
+    }
+    #[derive(Clone, Copy)]
+    struct ibv_flow_attr {
+        comp_mask: u32,
+        r#type: u32,
+        size: u16,
+        priority: u16,
+        num_of_specs: u8,
+        port: u8,
+        flags: u32,
+    }
+    struct ibv_counters_init_attr {
+        comp_mask: u32,
+    }
+    struct ibv_counter_attach_attr {
+        counter_desc: u32,
+        index: u32,
+        comp_mask: u32,
     }
     struct ibv_cq_init_attr_ex {
         cqe: u32,

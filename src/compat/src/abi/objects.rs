@@ -146,6 +146,35 @@ structs! {
         wr_atomic_write: Slot,
         wr_flush: Slot,
     }
+    struct ibv_wq {
+        context: *mut ibv_context,
+        wq_context: Cell<*mut c_void>,
+        pd: *mut ibv_pd,
+        cq: *mut ibv_cq,
+        wq_num: u32,
+        handle: u32,
+        state: Cell<u32>,
+        wq_type: u32,
+        post_recv: Slot,
+        mutex: Mutex,
+        cond: Condition,
+        events_completed: Cell<u32>,
+        comp_mask: u32,
+    }
+    struct ibv_rwq_ind_table {
+        context: *mut ibv_context,
+        ind_tbl_handle: c_int,
+        ind_tbl_num: c_int,
+        comp_mask: u32,
+    }
+    struct ibv_flow {
+        comp_mask: u32,
+        context: *mut ibv_context,
+        handle: u32,
+    }
+    struct ibv_counters {
+        context: *mut ibv_context,
+    }
     struct ibv_async_event {
         element: u64,
         event_type: u32,

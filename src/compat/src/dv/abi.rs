@@ -7,7 +7,7 @@
 
 use std::ffi::{c_int, c_void};
 
-use crate::abi::{Slot, ibv_ah, ibv_cq, ibv_dm, ibv_pd, ibv_qp, ibv_srq, structs};
+use crate::abi::{Slot, ibv_ah, ibv_cq, ibv_dm, ibv_pd, ibv_qp, ibv_srq, ibv_wq, structs};
 
 structs! {
     const VENDOR;
@@ -72,6 +72,29 @@ structs! {
         mmap_off: i64,
         comp_mask: u64,
     }
+    struct mlx5dv_flow_matcher_attr {
+        r#type: u32,
+        flags: u32,
+        priority: u16,
+        match_criteria_enable: u8,
+        match_mask: *mut c_void,
+        comp_mask: u64,
+        ft_type: u32,
+    }
+    struct mlx5dv_steering_anchor_attr {
+        ft_type: u32,
+        priority: u16,
+        comp_mask: u64,
+    }
+    struct mlx5dv_steering_anchor {
+        id: u32,
+    }
+    struct mlx5dv_devx_cmd_comp {
+        fd: c_int,
+    }
+    struct mlx5dv_devx_event_channel {
+        fd: c_int,
+    }
     struct mlx5dv_var {
         page_id: u32,
         length: u32,
@@ -88,16 +111,65 @@ structs! {
     struct mlx5dv_devx {
         handle: u32,
     }
+    struct mlx5dv_qp {
+        dbrec: *mut c_void,
+        sq: Ring,
+        rq: Ring,
+        bf: Doorbell,
+        comp_mask: u64,
+        uar_mmap_offset: i64,
+        tirn: u32,
+        tisn: u32,
+        rqn: u32,
+        sqn: u32,
+        tir_icm_addr: u64,
+    }
+    struct mlx5dv_cq {
+        buf: *mut c_void,
+        dbrec: *mut c_void,
+        cqe_cnt: u32,
+        cqe_size: u32,
+        cq_uar: *mut c_void,
+        cqn: u32,
+        comp_mask: u64,
+    }
+    struct mlx5dv_srq {
+        buf: *mut c_void,
+        dbrec: *mut c_void,
+        stride: u32,
+        head: u32,
+        tail: u32,
+        comp_mask: u64,
+        srqn: u32,
+    }
+    struct mlx5dv_rwq {
+        buf: *mut c_void,
+        dbrec: *mut c_void,
+        wqe_cnt: u32,
+        stride: u32,
+        comp_mask: u64,
+    }
+    struct mlx5dv_dm {
+        buf: *mut c_void,
+        length: u64,
+        comp_mask: u64,
+        remote_va: u64,
+    }
+    struct mlx5dv_ah {
+        av: *mut c_void,
+        comp_mask: u64,
+    }
     struct mlx5dv_obj {
-        qp: Asked<ibv_qp, c_void>,
-        cq: Asked<ibv_cq, c_void>,
-        srq: Asked<ibv_srq, c_void>,
-        rwq: Asked<c_void, c_void>,
-        dm: Asked<ibv_dm, c_void>,
-        ah: Asked<ibv_ah, c_void>,
+        qp: Asked<ibv_qp, mlx5dv_qp>,
+        cq: Asked<ibv_cq, mlx5dv_cq>,
+        srq: Asked<ibv_srq, mlx5dv_srq>,
+        rwq: Asked<ibv_wq, mlx5dv_rwq>,
+        dm: Asked<ibv_dm, mlx5dv_dm>,
+        ah: Asked<ibv_ah, mlx5dv_ah>,
         pd: Asked<ibv_pd, mlx5dv_pd>,
         devx: Asked<mlx5dv_devx_obj, mlx5dv_devx>,
     }
+    #[derive(Clone, Copy)]
     struct mlx5dv_qp_ex {
         comp_mask: u64,
         wr_set_dc_addr: Slot,
@@ -180,6 +252,21 @@ structs! {
     }
 }
 
+/// The unnamed struct of a ring.
+#[repr(C)]
+pub(crate) struct Ring {
+    pub(crate) buf: *mut c_void,
+    pub(crate) wqe_cnt: u32,
+    pub(crate) stride: u32,
+}
+
+/// The unnamed struct of a doorbell.
+#[repr(C)]
+pub(crate) struct Doorbell {
+    pub(crate) reg: *mut c_void,
+    pub(crate) size: u32,
+}
+
 /// The unnamed struct of an object, and of what is asked about it.
 #[repr(C)]
 pub(crate) struct Asked<O, A> {
@@ -200,6 +287,7 @@ macro_rules! opaque {
 
 opaque! {
     mlx5dv_devx_obj
+    mlx5dv_flow_matcher
     mlx5dv_sched_node
     mlx5dv_sched_leaf
 }

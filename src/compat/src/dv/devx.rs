@@ -19,6 +19,7 @@ use uverbs_mlx5::prm::Mailbox;
 use super::abi::mlx5dv_devx_obj;
 use super::held::Held;
 use super::own;
+use super::{IndirectionTable, Wq};
 use crate::answer::{Answer, number, pointer};
 use crate::context::Context;
 use crate::cq::Cq;
@@ -137,6 +138,25 @@ commands! {
     fn mlx5dv_devx_srq_modify(srq: Handle<Srq>) -> c_int = |passed| number(|| {
         on_srq(srq, passed, true)
     });
+    fn mlx5dv_devx_wq_query(wq: Handle<Wq>) -> c_int = |passed| number(|| on_wq(wq, passed, false));
+    fn mlx5dv_devx_wq_modify(wq: Handle<Wq>) -> c_int = |passed| number(|| on_wq(wq, passed, true));
+    fn mlx5dv_devx_ind_tbl_query(table: Handle<IndirectionTable>) -> c_int = |passed| number(|| {
+        on_table(table, passed, false)
+    });
+    fn mlx5dv_devx_ind_tbl_modify(table: Handle<IndirectionTable>) -> c_int = |passed| number(|| {
+        on_table(table, passed, true)
+    });
+}
+
+fn on_wq(wq: Handle<Wq>, passed: Passed, changes: bool) -> Answer<()> {
+    wq.get()?
+        .with(|queue| passed.about(queue.object(), changes))
+}
+
+fn on_table(table: Handle<IndirectionTable>, passed: Passed, changes: bool) -> Answer<()> {
+    table
+        .get()?
+        .with(|table| passed.about(table.object(), changes))
 }
 
 fn on_qp(qp: Handle<Qp>, passed: Passed, changes: bool) -> Answer<()> {

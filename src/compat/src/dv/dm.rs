@@ -31,7 +31,7 @@ impl Object for Dm {
 }
 
 impl Dm {
-    fn with<R>(&self, body: impl FnOnce(&DeviceMemory) -> Answer<R>) -> Answer<R> {
+    pub(super) fn with<R>(&self, body: impl FnOnce(&DeviceMemory) -> Answer<R>) -> Answer<R> {
         self.memory
             .with(|memory| body(memory.as_ref().ok_or(Code::INVALID)?))
     }

@@ -22,7 +22,7 @@ use crate::env;
 use crate::errno::Code;
 use crate::extended;
 use crate::pointer::{Handle, In, Object, Out};
-use crate::qp::Qp;
+use crate::qp::{Qp, Vendor};
 
 /// A queue pair, as functions of `mlx5dv_qp_ex` get it.
 #[repr(transparent)]
@@ -47,9 +47,17 @@ pub(crate) fn slots() -> mlx5dv_qp_ex {
         wr_set_mkey_layout_interleaved: refuse as Slot,
         wr_set_mkey_sig_block: refuse as Slot,
         wr_raw_wqe: refuse as Slot,
-        wr_set_dc_addr_stream: set_dc_addr_stream as Slot,
+        wr_set_dc_addr_stream: set_dc_addr_of_any_stream as Slot,
         wr_memcpy: refuse as Slot,
         wr_set_mkey_crypto: refuse as Slot,
+    }
+}
+
+/// Those of an initiator with streams.
+fn slots_of_streams() -> mlx5dv_qp_ex {
+    mlx5dv_qp_ex {
+        wr_set_dc_addr_stream: set_dc_addr_stream as Slot,
+        ..slots()
     }
 }
 
@@ -61,6 +69,17 @@ extern "C" fn refuse(qp: Handle<Extended>) {
 
 extern "C" fn set_dc_addr(qp: Handle<Extended>, ah: *mut ibv_ah, number: u32, key: u64) {
     set_dc_addr_stream(qp, ah, number, key, 0);
+}
+
+/// An initiator without streams has one, whichever is named: perftest counts them up without end.
+extern "C" fn set_dc_addr_of_any_stream(
+    qp: Handle<Extended>,
+    ah: *mut ibv_ah,
+    number: u32,
+    key: u64,
+    _stream: u16,
+) {
+    set_dc_addr(qp, ah, number, key);
 }
 
 extern "C" fn set_dc_addr_stream(
@@ -143,11 +162,15 @@ extern "C" fn mlx5dv_create_qp(
 ) -> *mut ibv_qp {
     pointer(|| {
         own(context.get()?)?;
-        let extra = match vendor.get() {
-            Ok(vendor) => wanted(vendor)?,
-            Err(_) => None,
+        let (extra, streams) = match vendor.get() {
+            Ok(vendor) => (wanted(vendor)?, vendor.comp_mask & HAS_STREAMS != 0),
+            Err(_) => (None, false),
         };
-        Qp::create_extended(context, attr.get()?, extra.as_ref().map(|extra| extra as _))
+        let vendor = Vendor {
+            extra: extra.as_ref().map(|extra| extra as _),
+            functions: if streams { slots_of_streams() } else { slots() },
+        };
+        Qp::create_extended(context, attr.get()?, &vendor)
     })
 }
 

@@ -33,6 +33,16 @@ impl<C, T> Held<C, T> {
         Ok(Self::to_c(Box::into_raw(Box::new(held))))
     }
 
+    /// The opened device it is on.
+    pub(super) fn context(&self) -> Handle<Context> {
+        self.context
+    }
+
+    /// C's struct.
+    pub(super) fn c(&self) -> &C {
+        &self.c
+    }
+
     /// Runs `body` with the object.
     pub(super) fn with<R>(&self, body: impl FnOnce(&T) -> Answer<R>) -> Answer<R> {
         self.inner

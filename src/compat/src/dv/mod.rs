@@ -2,25 +2,38 @@
 //! here answer EOPNOTSUPP (`symbols.txt`).
 
 mod abi;
+mod channels;
+mod counters;
 mod device;
 mod devx;
 mod dm;
 mod dynamic;
+mod frames;
 mod held;
+mod import;
 mod numbers;
 mod pages;
 mod query;
 mod rates;
+mod rss;
 mod sched;
+mod steering;
 mod to;
 mod xrc;
 
 pub(crate) use abi::{VENDOR, mlx5dv_qp_ex as QpFunctions};
+pub(crate) use counters::counters_of_rule;
 pub(crate) use dm::{Dm, alloc_dm, alloc_null_mr, free_dm, reg_dm_mr};
 pub(crate) use dynamic::slots;
+pub(crate) use frames::{check_frames, poll_frame};
+pub(crate) use import::{import, import_pd};
 pub(crate) use query::add_to;
 pub(crate) use rates::{modify_qp_rate_limit, query_rt_values};
-pub(crate) use to::{To, put};
+pub(crate) use rss::{
+    IndirectionTable, Wq, create_spreading, create_table, create_wq, destroy_table, destroy_wq,
+    modify_wq,
+};
+pub(crate) use to::{To, put, put_known, with_headers};
 pub(crate) use xrc::{Xrcd, close_xrcd, open_xrcd};
 
 use crate::answer::Answer;

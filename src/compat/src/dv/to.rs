@@ -1,5 +1,5 @@
-//! Requests that say where they go: to a shared receive queue of the peer's XRC domain, or to a
-//! target of dynamic connections.
+//! Requests that say where they go: to a shared receive queue of the peer's XRC domain, to a target
+//! of dynamic connections, or as a frame on the wire.
 //!
 //! # Safety
 //!
@@ -9,18 +9,25 @@
 use uverbs_any::{AnyQp, Of};
 use uverbs_core::PostError;
 use uverbs_core::contract::Qp as _;
-use uverbs_core::types::SendRequest;
-use uverbs_mlx5::{DcDestination, QueuePair};
+use uverbs_core::types::{Payload, SendRequest};
+use uverbs_mlx5::{DcDestination, Frame, QpExtra, QueuePair};
+
+use super::own;
 
 use crate::ah::Ah;
 use crate::answer::Answer;
+use crate::context::Context;
 use crate::pointer::Handle;
 
 /// Where a request goes.
 #[derive(Clone, Copy)]
-pub(crate) enum To {
+pub(crate) enum To<'a> {
     /// To the peer of the connection, or to the destination in the request.
     Usual,
+    /// A frame: the device may need its first bytes, which are read where the entries say.
+    Frame,
+    /// A frame whose header is here. The device cuts what follows it into payloads of this size.
+    Segments(&'a [u8], u16),
     /// To the shared receive queue with this number.
     Shared(u32),
     /// To a target of dynamic connections.
@@ -36,9 +43,18 @@ pub(crate) struct Target {
     pub(super) stream: u16,
 }
 
+/// Puts a request into the ring whose operation the calling code names, so that the compiler knows
+/// it: nothing of the request is looked at twice.
+#[expect(clippy::inline_always, reason = "a part of posting")]
+#[inline(always)]
+pub(crate) fn put_known(queue: &mut AnyQp, request: &SendRequest<'_>) -> Result<(), PostError> {
+    // SAFETY: as in `put`.
+    unsafe { queue.put_send(request) }
+}
+
 /// Puts a request into the ring.
-#[inline]
-pub(crate) fn put(queue: &mut AnyQp, request: &SendRequest<'_>, to: To) -> Answer<()> {
+#[inline(never)]
+pub(crate) fn put(queue: &mut AnyQp, request: &SendRequest<'_>, to: To<'_>) -> Answer<()> {
     let To::Usual = to else {
         return put_to(queue, request, to);
     };
@@ -47,12 +63,29 @@ pub(crate) fn put(queue: &mut AnyQp, request: &SendRequest<'_>, to: To) -> Answe
     Ok(unsafe { queue.put_send(request) }?)
 }
 
-fn put_to(queue: &mut AnyQp, request: &SendRequest<'_>, to: To) -> Answer<()> {
+fn put_to(queue: &mut AnyQp, request: &SendRequest<'_>, to: To<'_>) -> Answer<()> {
     let own: Option<&mut QueuePair> = queue.of_mut();
     let own = own.ok_or(PostError::UnsupportedOperation)?;
+    let gathers = matches!(request.payload, Payload::Gather(_));
     match to {
+        // SAFETY: as in `put`; a program sends frames from memory at the addresses in its entries.
+        To::Frame if gathers => unsafe { own.put_packet(request) }?,
+        To::Segments(header, size) => {
+            let Payload::Gather(rest) = request.payload else {
+                return Err(PostError::InvalidRequest.into());
+            };
+            let frame = Frame {
+                wr_id: request.wr_id,
+                flags: request.flags,
+                header,
+                rest,
+                segment: Some(size),
+            };
+            // SAFETY: as in `put`.
+            unsafe { own.put_frame(&frame) }?;
+        }
         // SAFETY: as in `put`.
-        To::Usual => unsafe { own.put_send(request) }?,
+        To::Frame | To::Usual => unsafe { own.put_send(request) }?,
         // SAFETY: as in `put`.
         To::Shared(number) => unsafe { own.put_xrc(request, number) }?,
         To::Target(target) => {
@@ -67,4 +100,10 @@ fn put_to(queue: &mut AnyQp, request: &SendRequest<'_>, to: To) -> Answer<()> {
         }
     }
     Ok(())
+}
+
+/// What a raw packet queue pair with room for headers of so many bytes is created with.
+pub(crate) fn with_headers(context: Handle<Context>, bytes: u16) -> Answer<QpExtra> {
+    own(context.get()?)?;
+    Ok(QpExtra::default().with_headers(bytes))
 }

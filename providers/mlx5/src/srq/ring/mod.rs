@@ -12,6 +12,8 @@
     reason = "indexes have 16 bits, as links have"
 )]
 
+mod place;
+
 use std::any::Any;
 use std::collections::VecDeque;
 use std::sync::Arc;

@@ -1,0 +1,21 @@
+//! Where a send ring is.
+
+use super::SendRing;
+use crate::wqe::{BLOCK_UNITS, Place, UNIT};
+
+impl SendRing {
+    /// Its memory; entries are blocks.
+    pub(crate) fn place(&self) -> Place {
+        Place {
+            buffer: self.ring.address(),
+            record: self.record.address(),
+            count: self.ring.blocks(),
+            stride: BLOCK_UNITS * UNIT,
+        }
+    }
+
+    /// The address of its doorbell.
+    pub(crate) fn register(&self) -> u64 {
+        self.doorbell.address()
+    }
+}

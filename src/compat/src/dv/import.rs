@@ -1,0 +1,30 @@
+//! Contexts and protection domains that are there already. Other devices' drivers do not tell
+//! enough about theirs.
+
+use std::sync::Arc;
+
+use uverbs_any::{AnyContext, AnyPd};
+use uverbs_core::UverbsFile;
+use uverbs_core::types::DriverId;
+use uverbs_mlx5::{Context as Own, ProtectionDomain};
+
+use super::own;
+use crate::answer::Answer;
+use crate::context::Context;
+use crate::errno::Code;
+
+/// The context of an opened file.
+pub(crate) fn import(driver: DriverId, file: Arc<UverbsFile>) -> Answer<Box<dyn AnyContext>> {
+    if driver != DriverId::Mlx5 {
+        return Err(Code::UNSUPPORTED);
+    }
+    Ok(Box::new(Own::import(file)?))
+}
+
+/// A domain, by its handle.
+pub(crate) fn import_pd(context: &Context, handle: u32) -> Answer<AnyPd> {
+    Ok(AnyPd::new::<Own>(ProtectionDomain::import(
+        own(context)?,
+        handle,
+    )?))
+}
