@@ -81,26 +81,29 @@ fn utilities_on_connectx() {
     ping_pongs(Devices::Connectx, &[]);
 }
 
-/// A static program: what the library refuses, and what it waits for.
-fn orders(devices: Devices) {
-    let args = ["build", "--package", "compat-tests", "--bin", "orders"];
-    let program = build_program("orders", &args).unwrap();
-    let guest = machine(devices).unwrap().with_binary(program, "orders");
+/// Programs that are linked static: what the library refuses and what it waits for; queues by
+/// address.
+fn linked_static(devices: Devices, programs: &[&str]) {
+    let args = ["build", "--package", "compat-tests", "--bin", "c_program"];
+    let program = build_program("c_program", &args).unwrap();
+    let guest = machine(devices).unwrap().with_binary(program, "c_program");
     let guest = guest.boot().unwrap();
-    let output = guest.run(Command::new("orders")).unwrap();
-    let output = output.check().unwrap();
-    assert_eq!(output.stdout_text().trim(), "ok");
+    for program in programs {
+        let output = guest.run(Command::new("c_program").arg(*program)).unwrap();
+        let output = output.check().unwrap();
+        assert_eq!(output.stdout_text().trim(), "ok", "{program}");
+    }
     guest.power_off().unwrap();
 }
 
 #[test]
-fn wrong_orders_on_rxe() {
-    orders(Devices::Rxe);
+fn static_programs_on_rxe() {
+    linked_static(Devices::Rxe, &["orders"]);
 }
 
 #[test]
-fn wrong_orders_on_connectx() {
-    orders(Devices::Connectx);
+fn static_programs_on_connectx() {
+    linked_static(Devices::Connectx, &["orders", "by-address"]);
 }
 
 fn perftest(devices: Devices, gid: &[&str]) {
@@ -140,14 +143,24 @@ fn perftest_on_connectx() {
     perftest(Devices::Connectx, &[]);
 }
 
-/// Extended connections, which rxe does not have.
-#[test]
-fn extended_connections_on_connectx() {
+/// Connections of a kind that rxe does not have.
+fn connections(kind: &str, programs: &[&str]) {
     let devices = Devices::Connectx;
     let guest = boot(devices).unwrap();
-    for program in ["ib_write_bw", "ib_send_bw"] {
-        let mode: &[&str] = &["-n", "100", "-c", "XRC"];
+    for program in programs {
+        let mode: &[&str] = &["-n", "100", "-c", kind];
         in_modes(&guest, devices, program, &[mode], WAITING);
     }
     guest.power_off().unwrap();
+}
+
+#[test]
+fn extended_connections_on_connectx() {
+    connections("XRC", &["ib_write_bw", "ib_send_bw"]);
+}
+
+#[test]
+fn dynamic_connections_on_connectx() {
+    let programs = ["ib_write_bw", "ib_read_bw", "ib_send_bw", "ib_send_lat"];
+    connections("DC", &programs);
 }

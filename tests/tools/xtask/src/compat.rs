@@ -1,5 +1,6 @@
 //! `cargo xtask compat`: `libibverbs.so.1` and `libmlx5.so.1`, linked from the static library of
-//! `uverbs-compat` with the versions of its table.
+//! `uverbs-compat` with the versions of its table; `libibverbs.a` for static programs with musl;
+//! and files for pkg-config.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -15,7 +16,7 @@ use testbed::host;
 const TABLE: &str = include_str!("../../../../src/compat/symbols.txt");
 const PACKAGE: &str = "uverbs-compat";
 
-/// Build libibverbs.so.1 and libmlx5.so.1 for C programs.
+/// Build libibverbs.so.1, libmlx5.so.1 and libibverbs.a for C programs.
 #[derive(Args, Debug)]
 pub(crate) struct Options {
     /// The folder to put them in.
@@ -24,7 +25,12 @@ pub(crate) struct Options {
 }
 
 pub(crate) fn run(options: &Options) -> anyhow::Result<ExitCode> {
-    for file in build(&options.out)? {
+    let [verbs, vendor] = build(&options.out)?;
+    let archive = build_static(&options.out)?;
+    for file in [verbs, vendor, archive] {
+        println!("{}", file.display());
+    }
+    for file in describe(&options.out)? {
         println!("{}", file.display());
     }
     Ok(ExitCode::SUCCESS)
@@ -34,7 +40,7 @@ pub(crate) fn run(options: &Options) -> anyhow::Result<ExitCode> {
 pub(crate) fn build(out: &Path) -> anyhow::Result<[PathBuf; 2]> {
     fs::create_dir_all(out).with_context(|| out.display().to_string())?;
     let nodes = nodes();
-    let archive = archive()?;
+    let archive = archive(&["--features", "shared"])?;
     let verbs = out.join("libibverbs.so.1");
     let map = written(out, "libibverbs.map", &script(&nodes, true))?;
     link(
@@ -66,12 +72,65 @@ pub(crate) fn build(out: &Path) -> anyhow::Result<[PathBuf; 2]> {
     Ok([verbs, own])
 }
 
+/// The target of static programs.
+const MUSL: &str = "x86_64-unknown-linux-musl";
+
+/// Builds the library for static programs in a folder, and returns its path.
+pub(crate) fn build_static(out: &Path) -> anyhow::Result<PathBuf> {
+    fs::create_dir_all(out).with_context(|| out.display().to_string())?;
+    let copy = |from: &Path, name: &str| {
+        let file = out.join(name);
+        fs::copy(from, &file).with_context(|| file.display().to_string())?;
+        Ok::<_, anyhow::Error>(file)
+    };
+    let sysroot = host::capture(Command::new("rustc").args(["--print", "sysroot"]))?;
+    // Not every C compiler for musl has an unwinder that goes with it.
+    let own = Path::new(sysroot.trim()).join("lib/rustlib").join(MUSL);
+    copy(&own.join("lib/self-contained/libunwind.a"), "libunwind.a")?;
+    copy(&archive(&["--target", MUSL])?, "libibverbs.a")
+}
+
+/// The version of rdma-core whose names these libraries have.
+const LIKE: &str = "65.0";
+
+/// Writes what pkg-config reads, and the names by which linkers look for shared libraries.
+fn describe(out: &Path) -> anyhow::Result<Vec<PathBuf>> {
+    let folder = out.join("pkgconfig");
+    fs::create_dir_all(&folder).with_context(|| folder.display().to_string())?;
+    let mut files = Vec::new();
+    // The vendor's functions are in the same library.
+    for (name, about, rest) in [
+        (
+            "libibverbs",
+            "RDMA verbs",
+            "Libs: -L${libdir} -libverbs\nLibs.private: -lunwind",
+        ),
+        (
+            "libmlx5",
+            "RDMA verbs of one vendor",
+            "Requires: libibverbs",
+        ),
+    ] {
+        let text = format!(
+            "libdir=${{pcfiledir}}/..\n\nName: {name}\nDescription: {about}\nVersion: {LIKE}\n{rest}\n"
+        );
+        files.push(written(&folder, &format!("{name}.pc"), &text)?);
+        let plain = out.join(format!("{name}.so"));
+        let _ = fs::remove_file(&plain);
+        std::os::unix::fs::symlink(format!("{name}.so.1"), &plain)
+            .with_context(|| plain.display().to_string())?;
+        files.push(plain);
+    }
+    Ok(files)
+}
+
 /// Builds the static library and returns where it is.
-fn archive() -> anyhow::Result<PathBuf> {
+fn archive(how: &[&str]) -> anyhow::Result<PathBuf> {
     host::say(format_args!("builds {PACKAGE}"));
     let output = testbed::cargo::command()
         .args(["rustc", "--release", "--lib", "--crate-type", "staticlib"])
-        .args(["--package", PACKAGE, "--features", "shared"])
+        .args(["--package", PACKAGE])
+        .args(how)
         .args(["--message-format=json-render-diagnostics", "--quiet"])
         .stderr(Stdio::inherit())
         .output()?;

@@ -15,6 +15,10 @@ use testbed::{Guest, Kernel, Machine, Topology, host};
 /// Compare bandwidth and latency over rxe with perftest's, or the cost of mlx5's data path with
 /// libmlx5's.
 #[derive(Args, Debug)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is a flag of the command line"
+)]
 pub(crate) struct Options {
     /// Instead count instructions on a software ConnectX, compared with libmlx5's.
     #[arg(long, conflicts_with_all = ["pairs", "iterations"])]
@@ -23,6 +27,10 @@ pub(crate) struct Options {
     /// vendor, and by typed ones.
     #[arg(long, conflicts_with_all = ["mlx5", "pairs", "iterations", "kernel"])]
     user: bool,
+    /// Instead count instructions of C programs over this project's libibverbs.so.1, compared with
+    /// Debian's.
+    #[arg(long, conflicts_with_all = ["mlx5", "user", "pairs", "iterations"])]
+    c: bool,
     /// Kernel: 5.10, 6.1, 6.12 or newest.
     #[arg(long, default_value = "6.12")]
     kernel: String,
@@ -50,6 +58,9 @@ impl Options {
 pub(crate) fn run(options: &Options) -> anyhow::Result<ExitCode> {
     if options.user {
         return cost::user::run(options.json);
+    }
+    if options.c {
+        return cost::c_face::run(options);
     }
     if options.mlx5 {
         return cost::run(options);

@@ -5,6 +5,7 @@
 //! loop is the difference between two runs with different numbers of rounds, so that one-time costs
 //! cancel out. It is exact: it is the same in every run.
 
+pub(super) mod c_face;
 mod callgrind;
 mod libmlx5;
 mod oracle;

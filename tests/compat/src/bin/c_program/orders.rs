@@ -1,10 +1,8 @@
-//! A program as C programs are, linked static with the library: NULL everywhere, objects destroyed
-//! in the wrong order, and an event that is acknowledged late.
+//! NULL everywhere, objects destroyed in the wrong order, and an event that is acknowledged late.
 //!
 //! # Safety
 //!
-//! The functions are those of `infiniband/verbs.h`, called with what it demands, or with NULL,
-//! which this library refuses.
+//! Functions in slots are called as the header's inline ones do.
 #![allow(unsafe_code, reason = "calls functions of C")]
 
 use std::ffi::{c_int, c_void};
@@ -12,61 +10,13 @@ use std::ptr::{null, null_mut};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use uverbs_compat as _;
-
-type Pointer = *mut c_void;
-
-unsafe extern "C" {
-    safe fn ibv_get_device_list(count: *mut c_int) -> *mut Pointer;
-    safe fn ibv_free_device_list(list: *mut Pointer);
-    safe fn ibv_open_device(device: Pointer) -> Pointer;
-    safe fn ibv_close_device(context: Pointer) -> c_int;
-    safe fn ibv_alloc_pd(context: Pointer) -> Pointer;
-    safe fn ibv_dealloc_pd(pd: Pointer) -> c_int;
-    safe fn ibv_reg_mr(pd: Pointer, address: Pointer, length: usize, access: c_int) -> Pointer;
-    safe fn ibv_dereg_mr(mr: Pointer) -> c_int;
-    safe fn ibv_create_comp_channel(context: Pointer) -> Pointer;
-    safe fn ibv_destroy_comp_channel(channel: Pointer) -> c_int;
-    safe fn ibv_create_cq(
-        context: Pointer,
-        entries: c_int,
-        cq_context: Pointer,
-        channel: Pointer,
-        vector: c_int,
-    ) -> Pointer;
-    safe fn ibv_destroy_cq(cq: Pointer) -> c_int;
-    safe fn ibv_create_qp(pd: Pointer, attr: *mut InitAttr) -> Pointer;
-    safe fn ibv_modify_qp(qp: Pointer, attr: *const Attr, mask: c_int) -> c_int;
-    safe fn ibv_destroy_qp(qp: Pointer) -> c_int;
-    safe fn ibv_get_cq_event(channel: Pointer, cq: *mut Pointer, data: *mut Pointer) -> c_int;
-    safe fn ibv_ack_cq_events(cq: Pointer, count: u32);
-    safe fn ibv_query_device(context: Pointer, attr: Pointer) -> c_int;
-    safe fn ibv_destroy_srq(srq: Pointer) -> c_int;
-    safe fn ibv_destroy_ah(ah: Pointer) -> c_int;
-}
-
-/// `struct ibv_qp_init_attr`.
-#[repr(C)]
-struct InitAttr {
-    qp_context: Pointer,
-    send_cq: Pointer,
-    recv_cq: Pointer,
-    srq: Pointer,
-    cap: [u32; 5],
-    qp_type: u32,
-    sq_sig_all: c_int,
-}
-
-/// `struct ibv_qp_attr`: what leads to INIT and to the error state.
-#[repr(C)]
-struct Attr {
-    state: u32,
-    before_access: [u32; 7],
-    access: u32,
-    before_port: [u8; 93],
-    port: u8,
-    rest: [u8; 14],
-}
+use super::face::{
+    BUSY, INVALID, Pointer, QpAttr, STATE, connection, ibv_ack_cq_events, ibv_alloc_pd,
+    ibv_close_device, ibv_create_comp_channel, ibv_create_cq, ibv_create_qp, ibv_dealloc_pd,
+    ibv_dereg_mr, ibv_destroy_ah, ibv_destroy_comp_channel, ibv_destroy_cq, ibv_destroy_qp,
+    ibv_destroy_srq, ibv_free_device_list, ibv_get_cq_event, ibv_modify_qp, ibv_open_device,
+    ibv_query_device, ibv_reg_mr, initialise, open, there,
+};
 
 /// `struct ibv_recv_wr` without memory.
 #[repr(C)]
@@ -81,13 +31,8 @@ struct Receive {
 type Notify = extern "C" fn(Pointer, c_int) -> c_int;
 type Post = extern "C" fn(Pointer, *mut Receive, *mut Pointer) -> c_int;
 
-const INVALID: c_int = 22;
-const BUSY: c_int = 16;
-/// `IBV_QPT_RC`, `IBV_QPS_INIT` and `IBV_QPS_ERR`, and the masks of these steps.
-const RC: u32 = 2;
-const INIT: u32 = 1;
+/// `IBV_QPS_ERR`, and the mask of the step to it.
 const ERROR: u32 = 6;
-const TO_INIT: c_int = 1 | 1 << 3 | 1 << 4 | 1 << 5;
 const TO_ERROR: c_int = 1;
 
 /// Slots of `struct ibv_context`.
@@ -130,30 +75,9 @@ fn nothing_is_accepted() {
     ibv_free_device_list(null_mut());
 }
 
-/// The first device.
-fn open() -> Pointer {
-    let mut count = 0;
-    let list = ibv_get_device_list(&raw mut count);
-    assert!(count > 0 && !list.is_null(), "there is no device");
-    // SAFETY: the list is not empty.
-    let device = unsafe { list.read() };
-    let context = ibv_open_device(device);
-    ibv_free_device_list(list);
-    assert!(!context.is_null(), "{}", std::io::Error::last_os_error());
-    context
-}
-
 /// Has a receive flushed, so that the queue raises an event.
 fn raise(context: Pointer, cq: Pointer, qp: Pointer) {
-    let mut attr = Attr {
-        state: INIT,
-        before_access: [0; 7],
-        access: 0,
-        before_port: [0; 93],
-        port: 1,
-        rest: [0; 14],
-    };
-    assert_eq!(ibv_modify_qp(qp, &raw const attr, TO_INIT), 0);
+    initialise(qp, 0);
     // SAFETY: the slot's function.
     let notify: Notify = unsafe { std::mem::transmute(slot(context, REQ_NOTIFY)) };
     // SAFETY: the slot's function.
@@ -167,7 +91,7 @@ fn raise(context: Pointer, cq: Pointer, qp: Pointer) {
     };
     let mut bad = null_mut();
     assert_eq!(post(qp, &raw mut receive, &raw mut bad), 0);
-    attr.state = ERROR;
+    let attr = QpAttr::new().word(STATE, ERROR);
     assert_eq!(ibv_modify_qp(qp, &raw const attr, TO_ERROR), 0);
 }
 
@@ -189,28 +113,22 @@ fn a_destroy_waits(cq: Pointer) {
     assert!(destroyed.load(Ordering::SeqCst));
 }
 
-fn main() {
+pub(super) fn run() {
     nothing_is_accepted();
     let context = open();
-    let pd = ibv_alloc_pd(context);
+    let pd = there(ibv_alloc_pd(context));
     let mut memory = vec![0_u8; 4096];
-    let mr = ibv_reg_mr(pd, memory.as_mut_ptr().cast(), memory.len(), 1);
-    let channel = ibv_create_comp_channel(context);
+    let mr = there(ibv_reg_mr(pd, memory.as_mut_ptr().cast(), memory.len(), 1));
+    let channel = there(ibv_create_comp_channel(context));
     let mut data = 5_u32;
-    let cq = ibv_create_cq(context, 8, (&raw mut data).cast(), channel, 0);
-    let mut attr = InitAttr {
-        qp_context: null_mut(),
-        send_cq: cq,
-        recv_cq: cq,
-        srq: null_mut(),
-        cap: [4, 4, 1, 1, 0],
-        qp_type: RC,
-        sq_sig_all: 0,
-    };
-    let qp = ibv_create_qp(pd, &raw mut attr);
-    for made in [pd, mr, channel, cq, qp] {
-        assert!(!made.is_null(), "{}", std::io::Error::last_os_error());
-    }
+    let cq = there(ibv_create_cq(
+        context,
+        8,
+        (&raw mut data).cast(),
+        channel,
+        0,
+    ));
+    let qp = connection(pd, cq);
     // Whatever others use stays, twice.
     for _ in 0..2 {
         assert_eq!(ibv_dealloc_pd(pd), BUSY);
@@ -231,5 +149,4 @@ fn main() {
     let open = descriptors();
     assert_eq!(ibv_dealloc_pd(pd), 0);
     assert_eq!(descriptors() + 2, open);
-    println!("ok");
 }
