@@ -146,7 +146,7 @@ fn post(queue: &Qp, number: u32, index: u32, memory: u64, keys: [u32; 2]) {
 fn complete(queue: &Cq, index: u32) -> (u8, u16) {
     let entry = (index % queue.count) * queue.size + queue.size - 64;
     let entry = queue.buffer.wrapping_byte_add(entry as usize);
-    let pass = u8::from(index / queue.count & 1 == 1);
+    let pass = u8::from((index / queue.count) & 1 == 1);
     let begin = Instant::now();
     loop {
         let last = entry.wrapping_byte_add(63).cast::<u8>();

@@ -1,4 +1,5 @@
-//! NULL everywhere, objects destroyed in the wrong order, and an event that is acknowledged late.
+//! NULL everywhere, objects destroyed in the wrong order, an event that is acknowledged late, and
+//! completions from before a reset.
 //!
 //! # Safety
 //!
@@ -8,7 +9,7 @@
 use std::ffi::{c_int, c_void};
 use std::ptr::{null, null_mut};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use super::face::{
     BUSY, INVALID, Pointer, QpAttr, STATE, connection, ibv_ack_cq_events, ibv_alloc_pd,
@@ -27,15 +28,18 @@ struct Receive {
     num_sge: c_int,
 }
 
-/// The functions in two slots.
+/// The functions in slots.
 type Notify = extern "C" fn(Pointer, c_int) -> c_int;
+type Poll = extern "C" fn(Pointer, c_int, *mut [u64; 6]) -> c_int;
 type Post = extern "C" fn(Pointer, *mut Receive, *mut Pointer) -> c_int;
 
-/// `IBV_QPS_ERR`, and the mask of the step to it.
+/// `IBV_QPS_RESET` and `IBV_QPS_ERR`, and the mask of the steps to them.
+const RESET: u32 = 0;
 const ERROR: u32 = 6;
-const TO_ERROR: c_int = 1;
+const TO_STATE: c_int = 1;
 
 /// Slots of `struct ibv_context`.
+const POLL: usize = 11;
 const REQ_NOTIFY: usize = 12;
 const POST_RECV: usize = 26;
 
@@ -77,22 +81,53 @@ fn nothing_is_accepted() {
 
 /// Has a receive flushed, so that the queue raises an event.
 fn raise(context: Pointer, cq: Pointer, qp: Pointer) {
-    initialise(qp, 0);
     // SAFETY: the slot's function.
     let notify: Notify = unsafe { std::mem::transmute(slot(context, REQ_NOTIFY)) };
+    assert_eq!(notify(cq, 0), 0);
+    flush(context, qp, 7);
+}
+
+/// Has a receive flushed.
+fn flush(context: Pointer, qp: Pointer, wr_id: u64) {
+    initialise(qp, 0);
     // SAFETY: the slot's function.
     let post: Post = unsafe { std::mem::transmute(slot(context, POST_RECV)) };
-    assert_eq!(notify(cq, 0), 0);
     let mut receive = Receive {
-        wr_id: 7,
+        wr_id,
         next: null_mut(),
         sg_list: null_mut(),
         num_sge: 0,
     };
     let mut bad = null_mut();
     assert_eq!(post(qp, &raw mut receive, &raw mut bad), 0);
-    let attr = QpAttr::new().word(STATE, ERROR);
-    assert_eq!(ibv_modify_qp(qp, &raw const attr, TO_ERROR), 0);
+    go(qp, ERROR);
+}
+
+/// Moves a queue pair to a state that needs nothing else.
+fn go(qp: Pointer, state: u32) {
+    let attr = QpAttr::new().word(STATE, state);
+    assert_eq!(ibv_modify_qp(qp, &raw const attr, TO_STATE), 0);
+}
+
+/// The number of the next request that completes.
+fn next(context: Pointer, cq: Pointer) -> u64 {
+    // SAFETY: the slot's function.
+    let poll: Poll = unsafe { std::mem::transmute(slot(context, POLL)) };
+    let mut completion = [0_u64; 6];
+    let begin = Instant::now();
+    while poll(cq, 1, &raw mut completion) == 0 {
+        assert!(begin.elapsed() < Duration::from_secs(20), "no completion");
+    }
+    completion[0]
+}
+
+/// A reset takes the completions of its queue pair away, and leaves those of others.
+fn a_reset_forgets(context: Pointer, pd: Pointer, cq: Pointer, qp: Pointer) {
+    let other = connection(pd, cq);
+    flush(context, other, 8);
+    go(qp, RESET);
+    assert_eq!(next(context, cq), 8, "a completion from before a reset");
+    assert_eq!(ibv_destroy_qp(other), 0);
 }
 
 /// Destroys a queue while an event of it is not acknowledged: the destroy waits.
@@ -140,6 +175,7 @@ pub(super) fn run() {
     assert_eq!(ibv_get_cq_event(channel, &raw mut queue, &raw mut user), 0);
     assert_eq!(queue, cq);
     assert_eq!(user, (&raw mut data).cast());
+    a_reset_forgets(context, pd, cq, qp);
     assert_eq!(ibv_destroy_qp(qp), 0);
     a_destroy_waits(cq);
     assert_eq!(ibv_destroy_comp_channel(channel), 0);
