@@ -93,6 +93,12 @@ impl EventChannel {
     pub fn leaked(&self) -> u64 {
         self.shared.reaper.failed()
     }
+
+    /// How many ids were dropped that the channel's thread has not destroyed yet, each with the
+    /// queue pair of its connection. No system call.
+    pub fn destroying(&self) -> u64 {
+        self.shared.reaper.left()
+    }
 }
 
 impl ChannelOptions {

@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
+use std::time::Duration;
 
 use uverbs_core::cm::{self, CmFile};
 use uverbs_core::error::Errno;
@@ -17,8 +18,20 @@ use uverbs_core::error::Errno;
 #[derive(Debug, Default)]
 pub(super) struct Reaper {
     sender: Mutex<Option<Sender<Job>>>,
-    failed: Arc<AtomicU64>,
+    counts: Arc<Counts>,
 }
+
+#[derive(Debug, Default)]
+struct Counts {
+    /// Jobs that the thread has not done yet.
+    left: AtomicU64,
+    /// Ids that the kernel refused to destroy.
+    failed: AtomicU64,
+}
+
+/// How long the thread waits for more before it begins, and how often at most.
+const PAUSE: Duration = Duration::from_millis(1);
+const MOST_PAUSES: u32 = 20;
 
 /// What the thread does.
 enum Job {
@@ -46,47 +59,75 @@ impl Reaper {
         if sender.is_none() {
             *sender = self.start(file);
         }
-        match &*sender {
-            Some(sender) => sender.send(job).err().map(|refused| refused.0),
-            None => Some(job),
-        }
+        let Some(sender) = &*sender else {
+            return Some(job);
+        };
+        // Before the thread may be done with it.
+        self.counts.left.fetch_add(1, Ordering::AcqRel);
+        let refused = sender.send(job).err()?;
+        self.counts.left.fetch_sub(1, Ordering::AcqRel);
+        Some(refused.0)
     }
 
     /// Destroys an id on this thread.
     pub(super) fn destroy(&self, file: &CmFile, id: u32) {
-        destroy(file, id, &self.failed);
+        destroy(file, id, &self.counts);
+    }
+
+    /// How many ids the thread has not destroyed yet.
+    pub(super) fn left(&self) -> u64 {
+        self.counts.left.load(Ordering::Acquire)
     }
 
     /// How many ids the kernel refused to destroy. They go when the file is closed.
     pub(super) fn failed(&self) -> u64 {
-        self.failed.load(Ordering::Relaxed)
+        self.counts.failed.load(Ordering::Relaxed)
     }
 
     fn start(&self, file: &Arc<CmFile>) -> Option<Sender<Job>> {
         let (sender, receiver) = channel();
-        let (file, failed) = (Arc::clone(file), Arc::clone(&self.failed));
+        let (file, counts) = (Arc::clone(file), Arc::clone(&self.counts));
         thread::Builder::new()
             .name("uverbs-cm".into())
-            .spawn(move || run(&receiver, &file, &failed))
+            .spawn(move || run(&receiver, &file, &counts))
             .ok()
             .map(|_| sender)
     }
 }
 
-fn run(jobs: &Receiver<Job>, file: &CmFile, failed: &AtomicU64) {
-    while let Ok(job) = jobs.recv() {
-        match job {
-            Job::Destroy(id) => destroy(file, id, failed),
-            Job::Drop(what) => drop(what),
+fn run(jobs: &Receiver<Job>, file: &CmFile, counts: &Counts) {
+    while let Ok(first) = jobs.recv() {
+        wait_for_more(counts);
+        for job in std::iter::once(first).chain(jobs.try_iter()) {
+            match job {
+                Job::Destroy(id) => destroy(file, id, counts),
+                Job::Drop(what) => drop(what),
+            }
+            counts.left.fetch_sub(1, Ordering::AcqRel);
         }
     }
 }
 
-fn destroy(file: &CmFile, id: u32, failed: &AtomicU64) {
+/// Who drops one often drops many. Destroying keeps this thread and some of the kernel's busy,
+/// which would take turns with the one that drops; so it begins when that is done, or after a few
+/// milliseconds.
+fn wait_for_more(counts: &Counts) {
+    let mut left = counts.left.load(Ordering::Acquire);
+    for _ in 0..MOST_PAUSES {
+        thread::sleep(PAUSE);
+        let now = counts.left.load(Ordering::Acquire);
+        if now == left {
+            return;
+        }
+        left = now;
+    }
+}
+
+fn destroy(file: &CmFile, id: u32, counts: &Counts) {
     match cm::destroy_id(file, id) {
         // EFAULT, and replies that cannot be used: it is destroyed nevertheless.
         Err(error) if !error.outcome_is_unknown() && error.errno() != Some(Errno::FAULT) => {
-            failed.fetch_add(1, Ordering::Relaxed);
+            counts.failed.fetch_add(1, Ordering::Relaxed);
         }
         _ => {}
     }

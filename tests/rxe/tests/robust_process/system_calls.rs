@@ -1,8 +1,10 @@
 //! Number of system calls from the start of a process to a connected queue pair.
 
-use std::net::Ipv4Addr;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::time::Duration;
 
 use syscalls::Sysno;
+use uverbs::cm;
 use verbs_tests::link;
 
 use crate::support::traced::{Program, SystemCall};
@@ -12,6 +14,14 @@ const PROMISED: usize = 40;
 
 /// Number of calls that the C library and Rust's runtime may make before `main`.
 const RUNTIME: usize = 14;
+
+/// For a connection by address (the goal is 40), and the commands of rdma_cm for one more.
+const CONNECTED: usize = 80;
+const COMMANDS: usize = 11;
+
+/// The address of the device's interface.
+const ADDRESS: [u8; 4] = [10, 1, 0, 1];
+const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Usually answered without a system call (vDSO), but not where the processor's clock is emulated.
 const CLOCK: Sysno = Sysno::clock_gettime;
@@ -67,11 +77,60 @@ fn the_number_of_addresses_costs_no_system_call() {
     assert_eq!(more, [few; 4]);
 }
 
+/// From the start of an ordinary program to a connection by address, and to a second one.
+#[test]
+fn an_ordinary_program_has_a_connection_by_address_after_few_system_calls() {
+    let at = SocketAddr::from((ADDRESS, 0));
+    let listener = cm::listen(at).build().expect("the connection manager");
+    let to = listener.local_addr().to_string();
+    let (calls, marks) = std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let accept = || {
+                let request = listener.accept_timeout(PATIENCE);
+                let request = request.expect("it listens").expect("a request");
+                let pd = request.open().and_then(|context| context.alloc_pd());
+                let pd = pd.expect("a protection domain");
+                let cq = pd.context().create_cq(4).expect("a completion queue");
+                let prepared = request.queue_pair(&pd, &cq, &cq).build();
+                let prepared = prepared.expect("a queue pair");
+                // The traced program is killed where it has what it wanted.
+                request.accept(prepared).ok()
+            };
+            [accept(), accept()]
+        });
+        calls_with("reach-connection", &[&to], 3)
+    });
+    print(&calls, &marks);
+    let [before, first, second] = marks[..] else {
+        panic!("{marks:?}")
+    };
+    let is_write = |call: &&SystemCall| call.number == Sysno::write;
+    let writes = calls[first..].iter().filter(is_write).count();
+    println!(
+        "FIGURE: {first} system calls from the start of a process to a connection by address, \
+         {before} of them before main; {} for a second one, {writes} of them commands of rdma_cm",
+        second - first
+    );
+    assert!(
+        first <= CONNECTED,
+        "{first} system calls, at most {CONNECTED} allowed"
+    );
+    assert!(
+        writes <= COMMANDS,
+        "{writes} commands, at most {COMMANDS} promised"
+    );
+}
+
 /// The system calls of a helper up to its last mark, but for those that read the clock, and how
 /// many there were at each mark.
 fn calls_of(name: &str, marks: usize) -> (Vec<SystemCall>, Vec<usize>) {
+    calls_with(name, &[], marks)
+}
+
+/// The same, of a helper with arguments.
+fn calls_with(name: &str, args: &[&str], marks: usize) -> (Vec<SystemCall>, Vec<usize>) {
     let program = Program::named(name);
-    let mut traced = program.trace();
+    let mut traced = program.trace_with(args);
     let (mut calls, mut at) = (Vec::new(), Vec::new());
     while at.len() < marks {
         let call = traced.step().expect("it says that it is ready");

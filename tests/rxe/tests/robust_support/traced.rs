@@ -82,7 +82,13 @@ impl Program {
 
     /// Starts it, stopped before its first instruction.
     pub(crate) fn trace(&self) -> Traced {
+        self.trace_with(&[])
+    }
+
+    /// The same with arguments.
+    pub(crate) fn trace_with(&self, args: &[&str]) -> Traced {
         let mut command = self.command();
+        command.args(args);
         // SAFETY: see the module.
         unsafe { command.pre_exec(|| ptrace::traceme().map_err(Into::into)) };
         let child = command.spawn().expect("the helper starts");
