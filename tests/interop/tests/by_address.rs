@@ -190,8 +190,8 @@ fn udaddy_as_client_and_as_server() {
 }
 
 /// `mckey` as a sender. It asks for no completions, and destroys its queue pair right after it has
-/// posted its messages; since Linux 6.5 a kernel thread carries out what is posted to rxe, so that
-/// often none was sent by then (the counter `sent_pkts` stays as it was). Each of its messages is
+/// posted its messages; on newer kernels a thread of the kernel carries out what is posted to rxe,
+/// so that often none was sent by then (the counter `sent_pkts` stays as it was). Each of them is
 /// one `write(2)`: `strace` has it go on a little later from each.
 fn mckey_that_waits(group: &str) -> Vec<&str> {
     let strace = "-f -o /dev/null -e trace=write -e inject=write:delay_exit=50000 mckey -s -b";
