@@ -108,7 +108,7 @@ impl Context {
         device: Handle<Device>,
         info: DeviceInfo,
         cmd_fd: c_int,
-        mut provider: Box<dyn AnyContext>,
+        mut provider: AnyContext,
     ) -> Answer<Self> {
         let described = device.get()?;
         let file = Arc::clone(&provider.base().file);

@@ -14,11 +14,11 @@ use crate::context::Context;
 use crate::errno::Code;
 
 /// The context of an opened file.
-pub(crate) fn import(driver: DriverId, file: Arc<UverbsFile>) -> Answer<Box<dyn AnyContext>> {
+pub(crate) fn import(driver: DriverId, file: Arc<UverbsFile>) -> Answer<AnyContext> {
     if driver != DriverId::Mlx5 {
         return Err(Code::UNSUPPORTED);
     }
-    Ok(Box::new(Own::import(file)?))
+    Ok(Own::import(file)?.into())
 }
 
 /// A domain, by its handle.
