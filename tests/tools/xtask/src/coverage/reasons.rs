@@ -75,16 +75,6 @@ pub(super) const REASONS: &[Reason] = &[
     },
     Reason {
         kind: Kind::Otherwise,
-        why: "the driver data of GET_CONTEXT says the same; this one is for a context that another process opened",
-        names: &["MLX5_IB_ATTR_QUERY_CONTEXT_RESP_UCTX"],
-    },
-    Reason {
-        kind: Kind::Otherwise,
-        why: "the driver data of ALLOC_PD says the number; this one is for a domain that another process made",
-        names: &["MLX5_IB_METHOD_PD_QUERY"],
-    },
-    Reason {
-        kind: Kind::Otherwise,
         why: "the type of the table says the direction, and the kernel takes one of the two",
         names: &["MLX5_IB_ATTR_FLOW_MATCHER_FLOW_FLAGS"],
     },

@@ -144,10 +144,6 @@ pub(super) const LISTS: Lists = Lists {
     ],
     harmless: &[
         (
-            "_::AnyContext::*",
-            "calls the function of that name which its receiver has as a `contract::Context`",
-        ),
-        (
             "uverbs::asynchronous::AsyncCompletionChannel::AsFd::as_fd",
             "events can only be read",
         ),
