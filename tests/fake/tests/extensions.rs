@@ -3,6 +3,7 @@
 
 use fake_tests::Bench;
 use uverbs::mlx5::{Entries, EntrySize, Streams};
+use uverbs::typed::vendor::Rxe;
 use uverbs::{ErrorKind, QpType};
 
 #[test]
@@ -50,4 +51,20 @@ fn a_completion_queue_with_a_strangers_extension_is_refused() {
     // The last choice counts, and every device supports the usual format.
     let builder = builder().entries_of_mlx5(long).entries_of_mlx5(usual);
     builder.build().unwrap().destroy().unwrap();
+}
+
+#[test]
+fn a_queue_pair_with_a_shared_receive_queue_has_no_typed_receiving_end() {
+    let bench = Bench::newest();
+    let context = bench.context().unwrap();
+    let (pd, cq) = (context.alloc_pd().unwrap(), context.create_cq(8).unwrap());
+    let srq = pd.create_srq(8, 1).unwrap();
+    let builder = || pd.queue_pair(QpType::Ud, &cq, &cq).gid_index(1);
+    let mut own = builder().build().unwrap().activate().unwrap();
+    assert!(own.receiver::<Rxe>().is_ok());
+    let shared = builder().srq(&srq).build().unwrap();
+    let mut shared = shared.activate().unwrap();
+    let error = shared.receiver::<Rxe>().err().unwrap();
+    assert_eq!(error.kind(), ErrorKind::Unsupported, "{error}");
+    assert!(shared.sender::<Rxe>().is_ok());
 }

@@ -238,3 +238,45 @@ impl fmt::Debug for Mapping {
         write!(f, "Mapping({} bytes)", self.len)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::fs::{self, File};
+    use std::os::fd::AsFd as _;
+
+    use super::*;
+
+    /// The kernel's flags of the mapping that begins at an address.
+    fn flags_of(mapping: &Mapping) -> String {
+        let table = fs::read_to_string("/proc/self/smaps").unwrap();
+        let start = format!("{:x}-", mapping.as_ptr().addr());
+        let rows = table.lines().skip_while(|row| !row.starts_with(&start));
+        let mut flags = rows.filter_map(|row| row.strip_prefix("VmFlags:"));
+        flags.next().unwrap().to_owned()
+    }
+
+    /// Two mappings of two pages each, the second `gap` bytes behind the first.
+    fn two(gap: usize) -> [Mapping; 2] {
+        let file = File::open(std::env::current_exe().unwrap()).unwrap();
+        // A place where both fit.
+        let place = Mapping::anonymous(1 << 16).unwrap();
+        let at = place.as_ptr().addr();
+        drop(place);
+        [at, at + 8192 + gap]
+            .map(|near| Mapping::of_fd(file.as_fd(), 0, 8192, Protection::Read, near).unwrap())
+    }
+
+    #[test]
+    #[cfg_attr(miri, ignore = "the kernel's table of mappings")]
+    fn children_have_neither_of_two_mappings() {
+        for gap in [0, 8192] {
+            let [mut low, mut high] = two(gap);
+            assert!(!flags_of(&low).contains(" dc"), "as it was made");
+            Mapping::leave_out_both(&mut low, &mut high).unwrap();
+            for mapping in [&low, &high] {
+                assert!(flags_of(mapping).contains(" dc"), "{gap}");
+                assert!(matches!(mapping.owner, Owner::MmapOf(_)));
+            }
+        }
+    }
+}

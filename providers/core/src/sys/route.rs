@@ -14,3 +14,21 @@ pub fn source_towards(peer: IpAddr, port: u16) -> Option<IpAddr> {
     let source = socket.local_addr().ok()?.ip();
     (!source.is_unspecified()).then_some(source)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn packets_to_this_host_come_from_it() {
+        let loopback = IpAddr::from(Ipv4Addr::LOCALHOST);
+        assert_eq!(source_towards(loopback, 4791), Some(loopback));
+    }
+
+    #[test]
+    fn nowhere_is_no_source() {
+        // This host by another name for the kernel, but no address of a peer.
+        let broadcast = IpAddr::from(Ipv4Addr::BROADCAST);
+        assert_eq!(source_towards(broadcast, 4791), None);
+    }
+}

@@ -185,3 +185,36 @@ fn words(bytes: usize, size: usize) -> Result<u16, Errno> {
     }
     u16::try_from(bytes / size).map_err(|_| Errno::TOOBIG)
 }
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Read as _, pipe};
+    use std::os::fd::AsFd as _;
+
+    use super::*;
+
+    #[test]
+    fn a_command_is_a_header_the_request_and_the_drivers_data() {
+        let (mut from, to) = pipe().unwrap();
+        for extended in [false, true] {
+            let command = WriteCommand {
+                command: 7,
+                extended,
+                request: &[1; 16],
+                reply: &[],
+                uhw: Uhw::new(&[2; 8], &[]),
+            };
+            write_command(to.as_fd(), &command).unwrap();
+            let headers = if extended { EX_HEADERS } else { HEADER };
+            let mut bytes = vec![0; headers + 24];
+            from.read_exact(&mut bytes).unwrap();
+            let (head, body) = bytes.split_at(headers);
+            assert_eq!(body[..16], [1; 16]);
+            assert_eq!(body[16..], [2; 8]);
+            assert_eq!(head[..4], command.number().to_ne_bytes());
+            // In words of 8 bytes, the core's part; in words of 4, all of it.
+            let words: u16 = if extended { 2 } else { 8 };
+            assert_eq!(head[4..6], words.to_ne_bytes());
+        }
+    }
+}

@@ -100,6 +100,15 @@ mod tests {
     }
 
     #[test]
+    fn a_wide_field_is_eight_bytes() {
+        let mut bytes = [0xff; 12];
+        assert!(Wide(2).set(&mut bytes, 0x0102_0304_0506_0708));
+        assert_eq!(bytes, [0xff, 0xff, 1, 2, 3, 4, 5, 6, 7, 8, 0xff, 0xff]);
+        assert_eq!(Wide(2).get(&bytes), 0x0102_0304_0506_0708);
+        assert!(!Wide(5).set(&mut bytes, 0));
+    }
+
+    #[test]
     fn what_lies_outside_reads_as_nothing() {
         let mut bytes = [0xff; 6];
         assert_eq!(word(4).get(&bytes), 0);

@@ -136,9 +136,10 @@ fn operands(fields: &mut Fields, reader: &mut Reader<'_>, head: &Head) -> Option
     }
 }
 
-/// The operands of a masked operation: log₂ of their bytes, less 2, is in the modifier.
+/// The operands of a masked operation. The modifier says how long they are: 8, and log₂ of their
+/// bytes, less 2.
 fn masked(fields: &mut Fields, reader: &mut Reader<'_>, head: &Head) -> Option<()> {
-    const EIGHT_BYTES: u8 = 8 | (3 - 2);
+    const EIGHT_BYTES: u8 = 9;
     let names: &[&'static str] = match head.operation {
         MASKED_COMPARE_SWAP => &["swap", "compare", "swap_mask", "compare_mask"],
         _ => &["add", "boundary"],

@@ -173,3 +173,33 @@ fn write_attribute(attribute: &Attribute, keys: bool, f: &mut fmt::Formatter<'_>
         Value::Unwritten => f.write_str("-"),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::names::Name;
+    use super::*;
+
+    struct Printed<'a>(&'a Attribute);
+
+    impl fmt::Display for Printed<'_> {
+        fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            write_attribute(self.0, false, f)
+        }
+    }
+
+    #[test]
+    fn bytes_are_shown_as_long_as_a_gid_at_most() {
+        let print = |len: usize| {
+            let attribute = Attribute {
+                name: Name::new(None, 5),
+                direction: Direction::In,
+                len,
+                mandatory: true,
+                value: Value::Bytes(vec![0xa5; len]),
+            };
+            Printed(&attribute).to_string()
+        };
+        assert!(print(MAX_HEX).ends_with(&"a5".repeat(MAX_HEX)));
+        assert!(print(MAX_HEX + 1).ends_with("[17]"));
+    }
+}
