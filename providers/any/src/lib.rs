@@ -12,7 +12,13 @@
 //! Without any of them, no device has a provider.
 #![cfg_attr(
     not(any(feature = "mlx5", feature = "rxe")),
-    allow(dead_code, unused_variables, reason = "unused without a provider")
+    allow(
+        dead_code,
+        unreachable_code,
+        unused_imports,
+        unused_variables,
+        reason = "unused without a provider"
+    )
 )]
 
 #[macro_use]
