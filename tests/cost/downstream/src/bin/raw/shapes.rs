@@ -148,12 +148,16 @@ impl Crowd {
             let endpoint = prepared.endpoint();
             Ok(prepared.handshake(endpoint)?)
         });
-        Ok(Self {
+        let mut crowd = Self {
             pairs: pairs.collect::<Outcome<_>>()?,
             cq,
             memory: Memory::new(&pd)?,
             cards,
-        })
+        };
+        // What is done once for each queue pair is not counted.
+        crowd.write()?;
+        drain(&mut crowd.cq)?;
+        Ok(crowd)
     }
 
     /// One write on each of as many queue pairs as a loop has turns, far from each other.
