@@ -267,7 +267,6 @@ mod tests {
     }
 
     #[test]
-    #[cfg_attr(miri, ignore = "the kernel's table of mappings")]
     fn children_have_neither_of_two_mappings() {
         for gap in [0, 8192] {
             let [mut low, mut high] = two(gap);

@@ -39,7 +39,7 @@ const CASES: &str = "32";
 
 /// Tests that need features programs run by QEMU lack, by part of their names, and the missing
 /// feature.
-const LACKING: [(&str, &str); 3] = [
+const LACKING: [(&str, &str); 4] = [
     (
         "threads_that_wait_for_nothing_sleep",
         "counts of how often a thread slept that leave out the emulator's own locks",
@@ -47,6 +47,10 @@ const LACKING: [(&str, &str); 3] = [
     (
         "discover::tests::forks::the_kernel_does_it",
         "flags in /proc/self/smaps, which QEMU makes up without them",
+    ),
+    (
+        "sys::map::tests::children_have_neither_of_two_mappings",
+        "the same",
     ),
     (TIMED, "times that do not include translating the program"),
 ];
