@@ -17,7 +17,7 @@ rows!(handle!(
     ///
     /// It has what [`contract::Context`] has, in an enum and not in a table of functions: what a
     /// program never calls is not linked into it.
-    AnyContext of Context
+    AnyContext of Context, Boxed
 ));
 
 impl AnyContext {
@@ -49,7 +49,7 @@ impl AnyContext {
     /// # Errors
     /// Those of [`contract::Context::alloc_pd`].
     pub fn alloc_pd(&self) -> Result<AnyPd> {
-        rows!(arms!(*self, ref own => Ok(AnyPd::of_context(own, own.alloc_pd()?))))
+        rows!(arms!(*self, ref own => Ok(AnyPd::of_context(&**own, own.alloc_pd()?))))
     }
 
     /// `ibv_create_cq`.
@@ -66,7 +66,7 @@ impl AnyContext {
     /// Those of [`contract::Context::create_srq`]; a domain of another provider.
     pub fn create_srq(&self, pd: &AnyPd, init: &SrqInit) -> Result<AnySrq> {
         const OP: Op = Op::CreateSharedReceiveQueue;
-        rows!(arms!(*self, ref own => Ok(own.create_srq(pd.ours(own, OP)?, init)?.into())))
+        rows!(arms!(*self, ref own => Ok(own.create_srq(pd.ours(&**own, OP)?, init)?.into())))
     }
 
     /// `ibv_create_qp`.
@@ -75,7 +75,7 @@ impl AnyContext {
     /// Those of [`contract::Context::create_qp`]; a domain of another provider.
     pub fn create_qp(&self, pd: &AnyPd, init: &QpInit<'_>) -> Result<AnyQp> {
         const OP: Op = Op::CreateQueuePair;
-        rows!(arms!(*self, ref own => Ok(own.create_qp(pd.ours(own, OP)?, init)?.into())))
+        rows!(arms!(*self, ref own => Ok(own.create_qp(pd.ours(&**own, OP)?, init)?.into())))
     }
 
     /// `ibv_create_ah`.
@@ -89,7 +89,7 @@ impl AnyContext {
         gids: &Gids<'_>,
     ) -> Result<Address> {
         const OP: Op = Op::CreateAddressHandle;
-        rows!(arms!(*self, ref own => own.create_address(pd.ours(own, OP)?, vector, gids)))
+        rows!(arms!(*self, ref own => own.create_address(pd.ours(&**own, OP)?, vector, gids)))
     }
 
     /// Refuses in advance what the kernel's driver would refuse with a message in the log.

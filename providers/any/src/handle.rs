@@ -1,22 +1,26 @@
 //! Handles of any provider: one variant each, one comparison per call.
 
-/// Defines an enum with one variant per provider, holding the provider's type of this name.
+/// Queues are in the enum itself: a box would cost one more load per request.
+pub(crate) type InPlace<T> = T;
+
+/// Contexts are large, of different sizes, and not in the way of requests.
+pub(crate) type Boxed<T> = Box<T>;
+
+/// Defines an enum with one variant per provider, holding the provider's type of this name, in place
+/// or boxed.
 macro_rules! handle {
     (
-        ($(#[$about:meta])* $any:ident of $own:ident)
+        ($(#[$about:meta])* $any:ident of $own:ident, $held:ident)
         $($(#[$on:meta])* $driver:ident = $vendor:ident;)*
     ) => {
         $(#[$about])*
         #[derive(Debug)]
-        #[allow(
-            clippy::large_enum_variant,
-            reason = "queues: a box would cost one more load per request"
-        )]
+        #[allow(clippy::large_enum_variant, reason = "queues are in place")]
         pub enum $any {
             $(
                 $(#[$on])*
                 #[doc = concat!("`", stringify!($vendor), "`'s.")]
-                $driver($vendor::$own),
+                $driver($crate::handle::$held<$vendor::$own>),
             )*
         }
 
@@ -24,7 +28,7 @@ macro_rules! handle {
             $(#[$on])*
             impl From<$vendor::$own> for $any {
                 fn from(own: $vendor::$own) -> Self {
-                    Self::$driver(own)
+                    Self::$driver(own.into())
                 }
             }
 

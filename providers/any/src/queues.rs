@@ -10,15 +10,15 @@ use uverbs_core::{Object, PollError, PostError, Result};
 
 rows!(handle!(
     /// A completion queue of any provider.
-    AnyCq of CompletionQueue
+    AnyCq of CompletionQueue, InPlace
 ));
 rows!(handle!(
     /// A shared receive queue of any provider.
-    AnySrq of SharedReceiveQueue
+    AnySrq of SharedReceiveQueue, InPlace
 ));
 rows!(handle!(
     /// A queue pair of any provider.
-    AnyQp of QueuePair
+    AnyQp of QueuePair, InPlace
 ));
 
 impl Cq for AnyCq {
