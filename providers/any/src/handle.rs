@@ -6,8 +6,8 @@ pub(crate) type InPlace<T> = T;
 /// Contexts are large, of different sizes, and not in the way of requests.
 pub(crate) type Boxed<T> = Box<T>;
 
-/// Defines an enum with one variant per provider, holding the provider's type of this name, in place
-/// or boxed.
+/// Defines an enum with one variant per provider, holding the provider's type of this name, in
+/// place or boxed.
 macro_rules! handle {
     (
         ($(#[$about:meta])* $any:ident of $own:ident, $held:ident)
