@@ -44,7 +44,9 @@ pub(crate) struct Inner {
     info: DeviceInfo,
     sysfs: Sysfs,
     fork: OnceLock<ForkGuard>,
-    recorder: Option<Arc<dyn Recording>>,
+    /// Boxed, because hardly a program has one: with one word more, all of this would be in a larger
+    /// class of the allocator.
+    recorder: Option<Box<Arc<dyn Recording>>>,
 }
 
 /// A recorder, as a kernel and by what it missed.
@@ -237,7 +239,7 @@ impl OpenOptions {
                 info,
                 sysfs: Sysfs::at(&self.discover.sysfs_root),
                 fork: self.fork.map_or_else(OnceLock::new, OnceLock::from),
-                recorder,
+                recorder: recorder.map(Box::new),
             }),
         })
     }
