@@ -44,8 +44,8 @@ pub(crate) struct Inner {
     info: DeviceInfo,
     sysfs: Sysfs,
     fork: OnceLock<ForkGuard>,
-    /// Boxed, because hardly a program has one: with one word more, all of this would be in a larger
-    /// class of the allocator.
+    /// Boxed, because hardly a program has one: with one word more, all of this would be in a
+    /// larger class of the allocator.
     recorder: Option<Box<Arc<dyn Recording>>>,
 }
 
