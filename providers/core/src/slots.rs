@@ -40,7 +40,7 @@ impl<T> Slots<T> {
     /// The value with this index.
     #[inline]
     pub fn at(&self, index: usize) -> &T {
-        // SAFETY: by the invariant.
+        // SAFETY: the masked index is below the number of values, by the invariant.
         unsafe { self.values.get_unchecked(index & self.mask) }
     }
 

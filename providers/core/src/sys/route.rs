@@ -27,7 +27,7 @@ mod tests {
 
     #[test]
     fn nowhere_is_no_source() {
-        // This host by another name for the kernel, but no address of a peer.
+        // The kernel refuses a broadcast address to a socket that did not ask for it.
         let broadcast = IpAddr::from(Ipv4Addr::BROADCAST);
         assert_eq!(source_towards(broadcast, 4791), None);
     }
