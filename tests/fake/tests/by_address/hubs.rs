@@ -195,6 +195,9 @@ fn a_hub_that_is_closed_during_a_handshake_ends_it() {
             assert_eq!(event, Some(ConnectionEvent::Disconnected));
         }
         is_clean(&ours);
+        // A peer that is left would know the number of the next round's queue pair.
+        drop(other);
+        eventually("ids are left", || bench.fake.connection_ids() == 1);
     }
     drop(listener);
     eventually("ids are left", || bench.fake.connection_ids() == 0);
