@@ -1,5 +1,7 @@
 //! `cargo xtask ci`: everything that has to pass before a change is accepted.
 
+mod at_once;
+
 use crate::cargo::cargo;
 use crate::test::Level;
 use crate::{
@@ -11,7 +13,7 @@ use clap::Args;
 use std::fs;
 use std::io::ErrorKind;
 use std::process::ExitCode;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 use testbed::cargo::workspace;
 use testbed::host;
 
@@ -19,7 +21,8 @@ use testbed::host;
 /// documentation, what safe programs can reach, public items, package contents, licences, tests of
 /// faults, ABI, concurrency models, Miri, another architecture, and every level of tests.
 ///
-/// On two cores without KVM that takes three quarters of an hour. The last lines say what was left
+/// On two cores without KVM that takes three quarters of an hour: the tests on rxe and those on mlx5
+/// run at the same time, unless `--all` or `--steady` is given. The last lines say what was left
 /// out, and the commands that run it.
 #[derive(Args, Debug)]
 pub(crate) struct Options {
@@ -69,6 +72,13 @@ const MORE: [(&str, &str); 6] = [
     ),
     ("cargo xtask fuzz", "the fuzz targets"),
 ];
+
+/// How a step ended.
+struct Outcome {
+    step: &'static str,
+    failed: bool,
+    took: Duration,
+}
 
 type Step = (&'static str, fn(&Options) -> anyhow::Result<()>);
 
@@ -187,35 +197,33 @@ pub(crate) fn run(options: &Options) -> anyhow::Result<ExitCode> {
         );
     }
     let start = Instant::now();
-    let mut results = Vec::new();
+    let mut results: Vec<Outcome> = Vec::new();
     for (name, step) in STEPS {
-        if !options.wants(name) {
+        if !options.wants(name) || results.iter().any(|result| result.step == name) {
             continue;
         }
         let minutes = start.elapsed().as_secs() / 60;
         host::say(format_args!("checks: {name} (after {minutes} min)"));
-        let since = Instant::now();
-        let result = step(options);
-        if let Err(error) = &result {
-            eprintln!("error: {name}: {error:#}");
+        let partner = at_once::partner(name, |step| options.wants(step));
+        match partner.filter(|_| !options.alone()) {
+            Some(partner) => results.extend(at_once::run(name, partner)?),
+            None => results.push(one(name, step, options)),
         }
-        tidy(name);
-        let failed = result.is_err();
-        results.push((name, failed, since.elapsed().as_secs()));
-        if failed && options.fail_fast {
+        if options.fail_fast && results.iter().any(|result| result.failed) {
             break;
         }
     }
-    for (name, failed, seconds) in &results {
+    for Outcome { step, failed, took } in &results {
         println!(
-            "{name:<10} {:<6} {seconds:>5} s",
-            if *failed { "FAILED" } else { "ok" }
+            "{step:<10} {:<6} {:>5} s",
+            if *failed { "FAILED" } else { "ok" },
+            took.as_secs()
         );
     }
     if options.steps.is_empty() {
         println!("{}", options.left_out());
     }
-    let failed = results.iter().any(|(_, failed, _)| *failed);
+    let failed = results.iter().any(|result| result.failed);
     Ok(if failed {
         ExitCode::FAILURE
     } else {
@@ -223,7 +231,28 @@ pub(crate) fn run(options: &Options) -> anyhow::Result<ExitCode> {
     })
 }
 
+/// Runs a step, and removes what only it needed.
+fn one(name: &'static str, step: fn(&Options) -> anyhow::Result<()>, options: &Options) -> Outcome {
+    let since = Instant::now();
+    let result = step(options);
+    if let Err(error) = &result {
+        eprintln!("error: {name}: {error:#}");
+    }
+    tidy(name);
+    Outcome {
+        step: name,
+        failed: result.is_err(),
+        took: since.elapsed(),
+    }
+}
+
 impl Options {
+    /// Whether no two steps are to run at the same time: a machine has all of the host then, and
+    /// what fails has no such excuse.
+    fn alone(&self) -> bool {
+        self.all || self.steady
+    }
+
     fn wants(&self, step: &str) -> bool {
         if self.steps.is_empty() {
             return self.all || !LONG.contains(&step);
