@@ -41,7 +41,7 @@ mod wide;
 mod window;
 mod words;
 
-pub use block_ring::{Block, BlockMut, BlockRing};
+pub use block_ring::{Block, BlockCursor, BlockMut, BlockRing};
 pub use counter::Counter;
 pub use mmio::{HAS_REGISTERS, Register};
 pub use pack::{Pack, partial};

@@ -85,11 +85,6 @@ impl Tail {
     }
 
     #[inline]
-    pub(crate) const fn owner(self) -> u32 {
-        (self.0 & 1) as u32
-    }
-
-    #[inline]
     pub(crate) const fn counter(self) -> u16 {
         (self.0 >> 16) as u16
     }
@@ -197,12 +192,6 @@ impl<'r> Entry<'r> {
     #[inline]
     pub(crate) const fn raw_index(&self) -> u32 {
         self.owner & OWNER.to_be()
-    }
-
-    /// Whether it belongs to the same queue as another entry.
-    #[inline]
-    pub(crate) const fn is_beside(&self, other: &Self) -> bool {
-        (self.owner ^ other.owner) & OWNER.to_be() == 0
     }
 
     /// Bytes 44 to 47.

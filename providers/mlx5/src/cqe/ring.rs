@@ -9,11 +9,13 @@
     reason = "positions wrap around the ring, and the owner is one bit of them"
 )]
 
+use std::sync::Arc;
+
 use uverbs_core::error::Errno;
 use uverbs_core::hw::{Pages, Part};
 
 use super::{Results, Tail, format, opcode};
-use crate::sync::{Block, BlockRing};
+use crate::sync::{Block, BlockCursor, BlockRing};
 
 /// Bytes of the part of an entry that has a meaning.
 const BLOCK: u32 = 64;
@@ -34,18 +36,20 @@ pub(crate) struct Place {
 pub(crate) struct Look<'r> {
     /// Its 64 bytes.
     pub(crate) block: Block<'r>,
+    /// Its last word, with 0 in place of the owner bit that it has in this pass around the ring.
     pub(crate) tail: Tail,
-    /// The owner bit in this pass around the ring.
-    owner: u32,
+    /// The same as the device wrote it.
+    raw: u64,
 }
 
 impl<'r> Look<'r> {
     #[inline]
-    fn new(block: Block<'r>, owner: u32) -> Self {
+    fn new(block: Block<'r>, pass: Pass) -> Self {
+        let raw = block.flag(7) ^ pass.0;
         Self {
             block,
-            tail: Tail(u64::from_be(block.flag(7))),
-            owner,
+            tail: Tail(u64::from_be(raw)),
+            raw,
         }
     }
 
@@ -53,20 +57,13 @@ impl<'r> Look<'r> {
     #[inline]
     pub(crate) fn is_there(self) -> bool {
         // In a ring that another one continues in, only the opcode tells.
-        self.tail.owner() == self.owner && self.tail.opcode() != opcode::INVALID
-    }
-
-    /// The last byte of the entry, with 0 in place of the owner bit that it has in this pass around
-    /// the ring.
-    #[inline]
-    fn last_byte(self) -> u32 {
-        self.tail.0 as u32 & 0xff ^ self.owner
+        !self.is_of_other_pass() && self.tail.opcode() != opcode::INVALID
     }
 
     /// Whether the device has certainly not written it in this pass around the ring.
     #[inline]
     pub(crate) fn is_of_other_pass(self) -> bool {
-        self.last_byte() & 1 != 0
+        self.raw & 1_u64.to_be() != 0
     }
 
     /// Whether an entry of this pass is the completion of a successful request, in ordinary format.
@@ -74,27 +71,94 @@ impl<'r> Look<'r> {
     pub(crate) fn is_sent(self) -> bool {
         const { assert!(opcode::REQUEST == 0 && format::PLAIN == 0) };
         // All but whether it was solicited.
-        self.last_byte() & 0xfc == 0
+        self.tail.0 & 0xfc == 0
     }
 
     /// The same for a received message.
     #[inline]
     pub(crate) fn is_received(self) -> bool {
-        self.last_byte() & 0xfc == opcode::RECEIVE << 4
+        self.tail.0 & 0xfc == u64::from(opcode::RECEIVE) << 4
     }
 
     /// Whether the device has written it, and it has this opcode and the ordinary format.
     #[inline]
     pub(crate) fn is(self, kind: u32) -> bool {
-        const BITS: u32 = 0xfd;
-        self.tail.0 as u32 & BITS == kind << 4 | format::PLAIN << 2 | self.owner
+        const BITS: u64 = 0xfd;
+        self.tail.0 & BITS == u64::from(kind << 4 | format::PLAIN << 2)
+    }
+}
+
+/// A pass around the ring: the last word of an entry that has its owner bit, and no other.
+#[derive(Clone, Copy, Debug)]
+struct Pass(u64);
+
+impl Pass {
+    #[inline]
+    fn new(owner: u32) -> Self {
+        Self(u64::from(owner).to_be())
+    }
+
+    /// The pass after it.
+    #[inline]
+    fn next(self) -> Self {
+        Self(self.0 ^ 1_u64.to_be())
+    }
+}
+
+/// A position in a ring, where entries are read one after another.
+#[derive(Debug)]
+pub(crate) struct Reader {
+    blocks: BlockCursor,
+    pass: Pass,
+    /// The number of entries before it (free-running counter).
+    position: u64,
+}
+
+impl Reader {
+    /// The number of entries before it.
+    #[inline]
+    pub(crate) fn position(&self) -> u64 {
+        self.position
+    }
+
+    /// Reads the entry, whether it has been written or not.
+    #[inline]
+    pub(crate) fn look(&self) -> Look<'_> {
+        Look::new(self.blocks.block(), self.pass)
+    }
+
+    /// Goes on to the next entry.
+    #[inline]
+    pub(crate) fn step(&mut self) {
+        self.position += 1;
+        if self.blocks.step() {
+            self.pass = self.pass.next();
+        }
+    }
+
+    /// Goes on with `slots`, each with an entry, until `each` returns false. Ends with the ring.
+    #[expect(clippy::inline_always, reason = "a part of polling")]
+    #[inline(always)]
+    pub(crate) fn zip_while<T>(
+        &mut self,
+        slots: &mut [T],
+        mut each: impl FnMut(Look<'_>, &mut T) -> bool,
+    ) {
+        let pass = self.pass;
+        let (passed, is_round) = self
+            .blocks
+            .zip_while(slots, |block, slot| each(Look::new(block, pass), slot));
+        self.position += passed as u64;
+        if is_round {
+            self.pass = pass.next();
+        }
     }
 }
 
 /// The ring of a completion queue.
 #[derive(Debug)]
 pub(crate) struct CqRing {
-    pub(crate) units: BlockRing,
+    pub(crate) units: Arc<BlockRing>,
     /// log₂ of the number of entries.
     log: u32,
     /// log₂ of the blocks of an entry: 0 or 1.
@@ -118,7 +182,7 @@ impl CqRing {
         let pages = Pages::for_device(all as usize * BLOCK as usize)?;
         let shift = blocks.trailing_zeros();
         let ring = Self {
-            units: BlockRing::new(Part::from(pages), all).ok_or(Errno::INVAL)?,
+            units: Arc::new(BlockRing::new(Part::from(pages), all).ok_or(Errno::INVAL)?),
             log,
             shift,
             blocks,
@@ -167,19 +231,21 @@ impl CqRing {
         }
     }
 
-    /// The location that many entries after another.
-    #[inline]
-    pub(crate) fn behind(&self, place: Place, entries: u32) -> Place {
-        Place {
-            position: place.position + u64::from(entries),
-            block: place.block.wrapping_add(entries.wrapping_mul(self.blocks)),
+    /// Reads entries from `position` on.
+    pub(crate) fn reader(&self, position: u64) -> Reader {
+        let place = self.place(position);
+        Reader {
+            blocks: BlockCursor::new(&self.units, place.block, self.shift),
+            pass: Pass::new(self.owner(place)),
+            position,
         }
     }
 
     /// Reads an entry, whether it has been written or not.
     #[inline]
     pub(crate) fn look(&self, place: Place) -> Look<'_> {
-        Look::new(self.units.block(place.block), self.owner(place))
+        let pass = Pass::new(self.owner(place));
+        Look::new(self.units.block(place.block), pass)
     }
 
     /// The owner bit at a location.
@@ -203,23 +269,6 @@ impl CqRing {
             *word = block.word(at).to_ne_bytes();
         }
         Some((bytes, words as u32 * 8))
-    }
-
-    /// Zips the entries from a location on with `slots` until `each` returns false; returns how
-    /// many it accepted. Ends with the ring.
-    #[expect(clippy::inline_always, reason = "a part of polling")]
-    #[inline(always)]
-    pub(crate) fn look_along<T>(
-        &self,
-        place: Place,
-        slots: &mut [T],
-        mut each: impl FnMut(Look<'_>, &mut T) -> bool,
-    ) -> usize {
-        let owner = self.owner(place);
-        self.units
-            .zip_while(place.block, self.shift, slots, |block, slot| {
-                each(Look::new(block, owner), slot)
-            })
     }
 
     /// The entry at `position`, if the device has written it.

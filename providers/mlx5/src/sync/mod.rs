@@ -18,9 +18,9 @@ pub(crate) use loom::sync::{Mutex, MutexGuard, RwLock, RwLockReadGuard, RwLockWr
 pub(crate) use std::sync::{Mutex, MutexGuard, RwLock, RwLockReadGuard, RwLockWriteGuard, atomic};
 
 #[cfg(loom)]
-pub(crate) use stand_in::{Block, BlockRing, barrier};
+pub(crate) use stand_in::{Block, BlockCursor, BlockRing, barrier};
 #[cfg(not(loom))]
-pub(crate) use uverbs_core::hw::{Block, BlockRing, barrier};
+pub(crate) use uverbs_core::hw::{Block, BlockCursor, BlockRing, barrier};
 
 /// Waits, for the `times`-th time, for a thread that is a few steps from its end: it may have been
 /// interrupted, by the calling thread itself.

@@ -53,6 +53,50 @@ pub(crate) struct BlockRing {
     blocks: Vec<Words>,
 }
 
+/// A walk around a ring.
+#[derive(Debug)]
+pub(crate) struct BlockCursor {
+    ring: Arc<BlockRing>,
+    number: u32,
+    distance: u32,
+}
+
+impl BlockCursor {
+    pub(crate) fn new(ring: &Arc<BlockRing>, number: u32, shift: u32) -> Self {
+        Self {
+            ring: Arc::clone(ring),
+            number: number & ring.mask(),
+            distance: 1 << shift,
+        }
+    }
+
+    pub(crate) fn block(&self) -> Block<'_> {
+        self.ring.block(self.number)
+    }
+
+    pub(crate) fn step(&mut self) -> bool {
+        let next = self.number + self.distance;
+        self.number = next & self.ring.mask();
+        self.number != next
+    }
+
+    pub(crate) fn zip_while<T>(
+        &mut self,
+        slots: &mut [T],
+        mut each: impl FnMut(Block<'_>, &mut T) -> bool,
+    ) -> (usize, bool) {
+        for (passed, slot) in slots.iter_mut().enumerate() {
+            if !each(self.block(), slot) {
+                return (passed, false);
+            }
+            if self.step() {
+                return (passed + 1, true);
+            }
+        }
+        (slots.len(), false)
+    }
+}
+
 /// A block of a ring.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Block<'r>(&'r Words);
@@ -69,27 +113,12 @@ impl BlockRing {
         })
     }
 
-    pub(crate) fn block(&self, number: u32) -> Block<'_> {
-        Block(&self.blocks[number as usize & (self.blocks.len() - 1)])
+    fn mask(&self) -> u32 {
+        self.blocks.len() as u32 - 1
     }
 
-    pub(crate) fn zip_while<T>(
-        &self,
-        number: u32,
-        shift: u32,
-        slots: &mut [T],
-        mut each: impl FnMut(Block<'_>, &mut T) -> bool,
-    ) -> usize {
-        let first = number as usize & (self.blocks.len() - 1);
-        let numbers = (first..self.blocks.len()).step_by(1 << shift);
-        let mut passed = 0;
-        for (number, slot) in numbers.zip(slots) {
-            if !each(Block(&self.blocks[number]), slot) {
-                break;
-            }
-            passed += 1;
-        }
-        passed
+    pub(crate) fn block(&self, number: u32) -> Block<'_> {
+        Block(&self.blocks[number as usize & (self.blocks.len() - 1)])
     }
 
     pub(crate) fn address(&self) -> u64 {

@@ -19,7 +19,7 @@ use uverbs_core::types::WorkCompletion;
 use uverbs_core::{PollError, Result};
 
 use crate::cqe::CqShared;
-use crate::cqe::ring::{CqRing, Look, Place};
+use crate::cqe::ring::{CqRing, Look, Reader};
 use crate::cqe::{Checksums, Entry, format, opcode};
 #[cfg(feature = "rings")]
 use crate::rings::Completions;
@@ -90,8 +90,8 @@ impl Found for WorkCompletion {
 #[derive(Debug)]
 pub(crate) struct Consumer {
     ring: Arc<CqRing>,
-    /// The next entry to read.
-    next: Place,
+    /// At the next entry.
+    reader: Reader,
     owners: Owners,
     /// The observer of the entries taken.
     #[cfg(feature = "rings")]
@@ -104,7 +104,7 @@ impl Consumer {
     pub(crate) fn new(cq: &Arc<CqShared>, trackers: &Arc<Trackers>, by_device: bool) -> Self {
         let ring = Arc::clone(&cq.lock());
         Self {
-            next: ring.place(0),
+            reader: ring.reader(0),
             ring,
             owners: Owners::new(cq, trackers, by_device),
             #[cfg(feature = "rings")]
@@ -137,26 +137,26 @@ impl Consumer {
     /// The number of entries taken.
     #[inline]
     pub(crate) fn position(&self) -> u64 {
-        self.next.position
+        self.reader.position()
     }
 
     /// Continues in another ring, at the same position.
     pub(crate) fn move_to(&mut self, ring: Arc<CqRing>) {
-        self.next = ring.place(self.next.position);
+        self.reader = ring.reader(self.position());
         self.ring = ring;
     }
 
     /// Whether the device may have written the next entry.
     #[inline]
     pub(crate) fn may_have_next(&self) -> bool {
-        !self.ring.look(self.next).is_of_other_pass()
+        !self.reader.look().is_of_other_pass()
     }
 
     /// The kind of the next entry.
     #[expect(clippy::inline_always, reason = "a part of polling")]
     #[inline(always)]
     pub(crate) fn look(&self) -> Next<'_> {
-        let look = self.ring.look(self.next);
+        let look = self.reader.look();
         if look.is_of_other_pass() {
             Next::None
         } else if look.is_sent() {
@@ -175,21 +175,21 @@ impl Consumer {
     #[expect(clippy::inline_always, reason = "a part of polling")]
     #[inline(always)]
     pub(crate) fn sent<T: Found>(&self, look: Look<'_>) -> Option<T> {
-        self.owners.sent(self.next.position, look)
+        self.owners.sent(self.position(), look)
     }
 
     /// The same for a received message.
     #[expect(clippy::inline_always, reason = "a part of polling")]
     #[inline(always)]
     pub(crate) fn received<T: Found>(&self, look: Look<'_>) -> Option<T> {
-        self.owners.received(self.next.position, look)
+        self.owners.received(self.position(), look)
     }
 
     /// One more entry was taken.
     #[expect(clippy::inline_always, reason = "a part of polling")]
     #[inline(always)]
     pub(crate) fn took(&mut self) {
-        self.next = self.ring.behind(self.next, 1);
+        self.reader.step();
     }
 
     /// Takes the next entry if it is a usual one, as a completion queue does; others stay.
@@ -219,7 +219,7 @@ impl Consumer {
         while let Some(rest) = out.get_mut(count..)
             && !rest.is_empty()
         {
-            let look = self.ring.look(self.next);
+            let look = self.reader.look();
             let before = self.position();
             if look.is(opcode::REQUEST) {
                 self.take_sent(rest);
@@ -315,8 +315,8 @@ impl Consumer {
         take: impl Fn(&mut R, &Entry<'_>, (u32, Checksums), &mut T) -> Option<()>,
         end: impl FnOnce(R, u64) -> bool,
     ) {
-        let (ring, start) = (&*self.ring, self.next);
-        let first = ring.look(start);
+        let start = self.position();
+        let first = self.reader.look();
         barrier::from_device();
         let first = Entry::new(first.block, first.tail);
         let Some(pair) = self.owners.known_pair(&first) else {
@@ -325,21 +325,22 @@ impl Consumer {
         let Some(mut run) = begin(pair) else {
             return;
         };
+        let index = first.raw_index();
         let device_number = pair.number();
         let checksums = pair.checksums();
-        let taken = ring.look_along(start, out, |look, slot| {
+        self.reader.zip_while(out, |look, slot| {
             if !look.is(kind) {
                 return false;
             }
             barrier::from_device();
             let entry = Entry::new(look.block, look.tail);
-            if !entry.is_beside(&first) {
+            if entry.raw_index() != index {
                 return false;
             }
             take(&mut run, &entry, (device_number, checksums), slot).is_some()
         });
-        if end(run, start.position) {
-            self.next = ring.behind(start, taken as u32);
+        if !end(run, start) {
+            self.reader = self.ring.reader(start);
         }
     }
 
@@ -354,7 +355,7 @@ impl Consumer {
     pub(crate) fn next(&mut self) -> Result<Option<WorkCompletion>, PollError> {
         let start = self.position();
         loop {
-            let (ring, place) = (&*self.ring, self.next);
+            let (ring, place) = (&*self.ring, self.ring.place(self.position()));
             let mut look = ring.look(place);
             if !look.is_there() {
                 return Ok(None);
@@ -375,7 +376,7 @@ impl Consumer {
                 }
                 look = ring.look(place);
             }
-            self.next = ring.behind(place, 1);
+            self.reader.step();
             match self.owners.completion(ring, place, look) {
                 Ok(None) if self.position() - start >= self.ring.entries().into() => {
                     return Ok(None);
@@ -388,7 +389,7 @@ impl Consumer {
 
     /// Goes back by one entry, the last one that [`next`](Self::next) took.
     pub(crate) fn untake(&mut self) {
-        self.next = self.ring.place(self.next.position.saturating_sub(1));
+        self.reader = self.ring.reader(self.position().saturating_sub(1));
     }
 }
 

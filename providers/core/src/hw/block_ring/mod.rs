@@ -1,6 +1,7 @@
 //! A ring of 64-byte blocks of four units each: send requests and completions take whole blocks.
 //!
 //! The block's number is masked once; the offsets inside a block are then constants in the code.
+//! [`cursor`] walks around a ring without masking.
 //!
 //! # Safety
 //!
@@ -15,6 +16,8 @@
     reason = "units are aligned to 16 when a ring is made"
 )]
 
+mod cursor;
+
 use std::marker::PhantomData;
 use std::ops::Deref;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -22,6 +25,8 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use super::unit_ring::UNIT;
 use super::wide::{self, Wide};
 use super::{Part, UnitRing};
+
+pub use cursor::BlockCursor;
 
 /// Units per block.
 const UNITS: usize = 4;
@@ -91,42 +96,6 @@ impl BlockRing {
         BlockMut {
             block: self.block(number),
         }
-    }
-
-    /// Zips blocks with `slots` until `each` returns false or either runs out. The first block is
-    /// `number`, which is masked, followed by every `1 << shift`-th block up to the end of the
-    /// ring. Returns for how many `each` returned true.
-    #[expect(
-        clippy::inline_always,
-        reason = "keeps the state of `each` in registers"
-    )]
-    #[inline(always)]
-    pub fn zip_while<T>(
-        &self,
-        number: u32,
-        shift: u32,
-        slots: &mut [T],
-        mut each: impl FnMut(Block<'_>, &mut T) -> bool,
-    ) -> usize {
-        let first = number & self.mask;
-        // All of these lie below the end: the first does, and the distance to the end is divided.
-        let most = ((self.mask - first) >> (shift & 31)) as usize + 1;
-        let begin = self.block(first).start;
-        let mut start = begin;
-        let count = slots.len().min(most);
-        for slot in slots.get_mut(..count).unwrap_or_default() {
-            let block = Block {
-                start,
-                ring: PhantomData,
-            };
-            if !each(block, slot) {
-                break;
-            }
-            start = start.wrapping_add(UNITS << (shift & 31));
-        }
-        // Derived from the distance covered, so that the loop needs no other counter.
-        let passed = start.addr().wrapping_sub(begin.addr()) / BYTES;
-        passed >> (shift & 31)
     }
 }
 
@@ -264,29 +233,6 @@ mod tests {
         assert_eq!(block.word(8 + 6).to_ne_bytes(), sixteen[..8]);
         assert_eq!(block.flag(7).to_ne_bytes(), sixteen[8..]);
         assert_eq!(bytes(&ring)[48..64], sixteen);
-    }
-
-    #[test]
-    fn blocks_come_with_slots_up_to_either_end() {
-        let ring = ring(64, 8).unwrap();
-        for number in 0..8 {
-            ring.block(number).put(0, [number.into(), 0]);
-        }
-        let zip_while = |number, shift, slots, until| {
-            let mut slots = vec![9; slots];
-            ring.zip_while(number, shift, &mut slots, |block, slot| {
-                *slot = block.word(0);
-                *slot != until
-            });
-            slots
-        };
-        assert_eq!(zip_while(8 + 5, 0, 5, 99), [5, 6, 7, 9, 9]);
-        assert_eq!(zip_while(5, 0, 2, 99), [5, 6]);
-        assert_eq!(zip_while(5, 0, 3, 6), [5, 6, 9]);
-        assert_eq!(zip_while(3, 1, 5, 99), [3, 5, 7, 9, 9]);
-        assert_eq!(zip_while(2, 1, 5, 99), [2, 4, 6, 9, 9]);
-        assert_eq!(zip_while(7, 31, 2, 99), [7, 9]);
-        assert_eq!(zip_while(0, 0, 0, 99), []);
     }
 
     #[test]
