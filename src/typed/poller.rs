@@ -70,6 +70,20 @@ impl<V: Vendor> Poller<'_, V> {
         }
     }
 
+    /// `ibv_poll_cq` for one—takes the oldest completion, if there is one, and writes all its fields
+    /// to `out`; returns whether there was one.
+    ///
+    /// For who keeps completions: less work than to take one and to ask for the
+    /// [whole](Completion::whole). No system call.
+    ///
+    /// # Errors
+    /// As [`CompletionQueue::poll`]; `out` keeps its value.
+    #[doc(alias = "ibv_poll_cq")]
+    #[inline(always)]
+    pub fn poll_whole(&mut self, out: &mut WorkCompletion) -> Result<bool, PollError> {
+        self.cq.poll_whole(out)
+    }
+
     /// `ibv_poll_cq`—takes as many completions as there are, up to the room in `out`, oldest first.
     ///
     /// Returns how many were taken. No system call.

@@ -41,6 +41,15 @@ impl TypedCq for CompletionQueue {
     }
 
     #[inline]
+    fn poll_whole(&mut self, out: &mut WorkCompletion) -> Result<bool, PollError> {
+        let done = self.poll()?;
+        if let Some(done) = &done {
+            *out = *done;
+        }
+        Ok(done.is_some())
+    }
+
+    #[inline]
     fn poll_entries(&mut self, out: &mut [WorkCompletion]) -> Result<usize, PollError> {
         self.poll_into(out)
     }

@@ -173,6 +173,12 @@ pub trait TypedCq: Cq {
     /// As [`Cq::next`].
     fn poll_entry(&mut self) -> Result<Option<Self::Entry>, PollError>;
 
+    /// The same, with all fields, to `out`; returns whether there was one.
+    ///
+    /// # Errors
+    /// As [`Cq::next`].
+    fn poll_whole(&mut self, out: &mut WorkCompletion) -> Result<bool, PollError>;
+
     /// Fills `out` from the front, and returns all slots to the device together. Returns the number
     /// of completions.
     ///

@@ -35,7 +35,7 @@ use crate::cqe::ring::CqRing;
 use crate::cqe::{CqShared, opcode};
 pub use entries::{Entries, EntrySize};
 pub use frame::FrameFields;
-use poll::{Consumer, Found, Left, Next};
+use poll::{Consumer, Destination, Found, Left, Next, Returned};
 use stamp::Stamps;
 pub use taken::Taken;
 
@@ -236,7 +236,7 @@ impl contract::Cq for CompletionQueue {
     )]
     #[inline(always)]
     fn poll(&mut self) -> Result<Option<WorkCompletion>, PollError> {
-        self.poll_one()
+        self.poll_one(&mut Returned::new())
     }
 
     fn poll_stamped(&mut self) -> Result<Option<(WorkCompletion, Option<u64>)>, PollError> {
@@ -341,7 +341,13 @@ impl contract::TypedCq for CompletionQueue {
     #[expect(clippy::inline_always, reason = "a part of polling")]
     #[inline(always)]
     fn poll_entry(&mut self) -> Result<Option<Taken>, PollError> {
-        self.poll_one()
+        self.poll_one(&mut Returned::new())
+    }
+
+    #[expect(clippy::inline_always, reason = "a part of polling")]
+    #[inline(always)]
+    fn poll_whole(&mut self, out: &mut WorkCompletion) -> Result<bool, PollError> {
+        self.poll_one(out).map(|done| done.is_some())
     }
 
     #[inline]
@@ -374,7 +380,7 @@ impl CompletionQueue {
         reason = "a completion is built where its user wants it"
     )]
     #[inline(always)]
-    fn poll_one<T: Found>(&mut self) -> Result<Option<T>, PollError> {
+    fn poll_one<D: Destination>(&mut self, to: &mut D) -> Result<Option<D::Done>, PollError> {
         if !self.fork.is_current() {
             return Err(self.refusal());
         }
@@ -382,14 +388,14 @@ impl CompletionQueue {
             Next::None => return Ok(None),
             // In each branch on its own: the caller then knows what kind of completion it is.
             Next::Sent(look) => {
-                if let Some(done) = self.consumer.sent(look) {
+                if let Some(done) = self.consumer.sent(look, to) {
                     self.consumer.took();
                     self.give_back();
                     return Ok(Some(done));
                 }
             }
             Next::Received(look) => {
-                if let Some(done) = self.consumer.received(look) {
+                if let Some(done) = self.consumer.received(look, to) {
                     self.consumer.took();
                     self.give_back();
                     return Ok(Some(done));
@@ -399,7 +405,7 @@ impl CompletionQueue {
         }
         // Passed on as a value, so that those above need not be in memory.
         match self.poll_other() {
-            Ok(Some(done)) => Ok(Some(done.into())),
+            Ok(Some(done)) => Ok(Some(to.other(done))),
             Ok(None) => Ok(None),
             Err(error) => Err(error),
         }

@@ -67,7 +67,7 @@ impl Ordinal {
     /// The kind of the completion.
     #[inline]
     const fn kind(self) -> SentKind {
-        SentKind(self.0 & KINDS)
+        SentKind(self.0)
     }
 
     /// The count once this request and all before it are completed.
@@ -89,8 +89,9 @@ pub(crate) struct Sent {
     pub(crate) kind: SentKind,
 }
 
-/// The kind of a send completion, by number.
-#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+/// The kind of a send completion, in the three lowest bits. That of a request which was completed
+/// has its number above, which is masked only by who asks for the opcode.
+#[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct SentKind(u64);
 
 impl SentKind {
@@ -114,6 +115,14 @@ impl SentKind {
         }
     }
 }
+
+impl PartialEq for SentKind {
+    fn eq(&self, other: &Self) -> bool {
+        self.opcode() == other.opcode()
+    }
+}
+
+impl Eq for SentKind {}
 
 impl SendEntry {
     /// Records the request with this number.

@@ -31,9 +31,9 @@ use super::{BYTES, Block, BlockRing, UNITS};
 #[derive(Debug)]
 pub struct BlockCursor {
     at: *mut [u64; 2],
-    /// Units from one block to the next.
+    /// Bytes from one block to the next.
     distance: usize,
-    /// log₂ of the same in bytes.
+    /// log₂ of the same.
     shift: u32,
     /// Behind the last block.
     end: *mut [u64; 2],
@@ -59,7 +59,7 @@ impl BlockCursor {
         let first = block(ring.index(number) & (distance - 1));
         Self {
             at: block(ring.index(number)),
-            distance: distance as usize * UNITS,
+            distance: distance as usize * BYTES,
             shift: BYTES.ilog2() + shift,
             end: first.wrapping_add(blocks as usize * UNITS),
             first,
@@ -79,7 +79,7 @@ impl BlockCursor {
     /// Goes to the next block; returns whether that began another round.
     #[inline]
     pub fn step(&mut self) -> bool {
-        self.at = self.at.wrapping_add(self.distance);
+        self.at = self.at.wrapping_byte_add(self.distance);
         self.turn()
     }
 
@@ -108,7 +108,7 @@ impl BlockCursor {
             if !each(block, slot) {
                 break;
             }
-            at = at.wrapping_add(self.distance);
+            at = at.wrapping_byte_add(self.distance);
         }
         self.at = at;
         // Derived from the distance covered, so that the loop needs no other counter.

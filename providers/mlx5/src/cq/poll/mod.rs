@@ -8,6 +8,7 @@
     reason = "positions differ by no more than a slice is long"
 )]
 
+mod found;
 mod left;
 mod owners;
 
@@ -25,7 +26,8 @@ use crate::cqe::{Checksums, Entry, format, opcode};
 use crate::rings::Completions;
 use crate::sync::barrier;
 use crate::tracker::table::Trackers;
-use crate::tracker::{QueuePairTracker, RecvRun, SendRun, Sent};
+use crate::tracker::{QueuePairTracker, RecvRun, SendRun};
+pub(crate) use found::{Destination, Found, Returned};
 pub(crate) use left::Left;
 use owners::Owners;
 
@@ -52,38 +54,6 @@ pub(crate) enum Usual {
     Other,
     /// There was none.
     None,
-}
-
-/// What is made of an entry and the request that it completes.
-pub(crate) trait Found: From<WorkCompletion> {
-    /// A successful request of the queue pair `number`.
-    fn sent(entry: &Entry<'_>, sent: Sent, number: u32) -> Self;
-
-    /// The same, to where it is wanted.
-    fn put_sent(&mut self, entry: &Entry<'_>, sent: Sent, number: u32);
-
-    /// A message, without an immediate value, that the queue pair `number` received.
-    fn received(entry: &Entry<'_>, wr_id: u64, number: u32, checksums: Checksums) -> Self;
-}
-
-impl Found for WorkCompletion {
-    #[expect(clippy::inline_always, reason = "a part of polling")]
-    #[inline(always)]
-    fn sent(entry: &Entry<'_>, sent: Sent, number: u32) -> Self {
-        entry.sent(sent.wr_id, sent.kind.opcode(), number)
-    }
-
-    #[expect(clippy::inline_always, reason = "a part of polling")]
-    #[inline(always)]
-    fn put_sent(&mut self, entry: &Entry<'_>, sent: Sent, number: u32) {
-        entry.sent_into(self, sent.wr_id, sent.kind.opcode(), number);
-    }
-
-    #[expect(clippy::inline_always, reason = "a part of polling")]
-    #[inline(always)]
-    fn received(entry: &Entry<'_>, wr_id: u64, number: u32, checksums: Checksums) -> Self {
-        entry.received(opcode::RECEIVE, wr_id, number, checksums)
-    }
 }
 
 /// The consumer side of a completion queue.
@@ -174,15 +144,15 @@ impl Consumer {
     /// The entry counts as taken only [afterwards](Self::took).
     #[expect(clippy::inline_always, reason = "a part of polling")]
     #[inline(always)]
-    pub(crate) fn sent<T: Found>(&self, look: Look<'_>) -> Option<T> {
-        self.owners.sent(self.position(), look)
+    pub(crate) fn sent<D: Destination>(&self, look: Look<'_>, to: &mut D) -> Option<D::Done> {
+        self.owners.sent(self.position(), look, to)
     }
 
     /// The same for a received message.
     #[expect(clippy::inline_always, reason = "a part of polling")]
     #[inline(always)]
-    pub(crate) fn received<T: Found>(&self, look: Look<'_>) -> Option<T> {
-        self.owners.received(self.position(), look)
+    pub(crate) fn received<D: Destination>(&self, look: Look<'_>, to: &mut D) -> Option<D::Done> {
+        self.owners.received(self.position(), look, to)
     }
 
     /// One more entry was taken.
@@ -196,8 +166,8 @@ impl Consumer {
     #[cfg(test)]
     pub(crate) fn take_usual(&mut self) -> Usual {
         let done = match self.look() {
-            Next::Sent(look) => self.sent(look),
-            Next::Received(look) => self.received(look),
+            Next::Sent(look) => self.sent(look, &mut Returned::new()),
+            Next::Received(look) => self.received(look, &mut Returned::new()),
             Next::Other => None,
             Next::None => return Usual::None,
         };
@@ -288,15 +258,13 @@ impl Consumer {
             return;
         }
         for slot in out {
-            let done = match self.look() {
-                Next::Received(look) => self.received(look),
-                _ => None,
+            let Next::Received(look) = self.look() else {
+                return;
             };
-            let Some(done) = done else {
+            let Some(()) = self.received(look, slot) else {
                 return;
             };
             self.took();
-            *slot = done;
         }
     }
 

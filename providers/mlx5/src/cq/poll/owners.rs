@@ -5,7 +5,7 @@ use std::sync::{Arc, Weak};
 use uverbs_core::types::{WcOpcode, WorkCompletion};
 use uverbs_core::{PollError, Result};
 
-use super::Found;
+use super::Destination;
 use crate::cqe::CqShared;
 use crate::cqe::ring::{CqRing, Look, Place};
 use crate::cqe::{self, Checksums, Entry, Tail, format, opcode};
@@ -55,12 +55,17 @@ impl Owners {
         reason = "a completion is built where its user wants it"
     )]
     #[inline(always)]
-    pub(super) fn sent<T: Found>(&self, position: u64, look: Look<'_>) -> Option<T> {
+    pub(super) fn sent<D: Destination>(
+        &self,
+        position: u64,
+        look: Look<'_>,
+        to: &mut D,
+    ) -> Option<D::Done> {
         barrier::from_device();
         let entry = Entry::new(look.block, look.tail);
         let pair = self.known_pair(&entry)?;
         let sent = pair.sent_in_order(position, look.tail.counter())?;
-        Some(T::sent(&entry, sent, pair.number()))
+        Some(to.sent(&entry, sent, pair.number()))
     }
 
     /// The same for a received message.
@@ -69,7 +74,12 @@ impl Owners {
         reason = "a completion is built where its user wants it"
     )]
     #[inline(always)]
-    pub(super) fn received<T: Found>(&self, position: u64, look: Look<'_>) -> Option<T> {
+    pub(super) fn received<D: Destination>(
+        &self,
+        position: u64,
+        look: Look<'_>,
+        to: &mut D,
+    ) -> Option<D::Done> {
         barrier::from_device();
         let entry = Entry::new(look.block, look.tail);
         let pair = self.known_pair(&entry)?;
@@ -80,7 +90,7 @@ impl Owners {
             }
             None => pair.received_shared(position, look.tail.counter())?,
         };
-        Some(T::received(&entry, wr_id, pair.number(), pair.checksums()))
+        Some(to.received(&entry, wr_id, pair.number(), pair.checksums()))
     }
 
     /// The completion for an entry; `None` if its queue no longer exists.

@@ -165,7 +165,9 @@ pub fn counted_whole(
 ) -> Outcome {
     let mut poller = cq.poller::<Mlx5>()?;
     for kept in kept {
-        *kept = poller.poll()?.ok_or("no completion")?.whole();
+        if !poller.poll_whole(kept)? {
+            return Err("no completion".into());
+        }
     }
     Ok(())
 }
