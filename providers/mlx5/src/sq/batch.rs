@@ -13,6 +13,7 @@ use super::post::Alone;
 use super::template::Prepared;
 use super::usual::{Putting, Spot};
 use super::{End, Pending, SendRing};
+use crate::tracker::Number;
 
 /// The sending end of a queue pair of type RC, UC or UD.
 #[derive(Debug)]
@@ -30,12 +31,16 @@ pub struct SendBatch<'s> {
     is_submitted: bool,
 }
 
-/// The end of what a batch has put.
+/// The end of what a batch has put. The flags that are required of the next request are with what
+/// the ring put [aside](SendRing::aside): they change only there.
 #[derive(Debug)]
 struct BatchEnd {
-    end: End,
+    /// The next block (free-running counter).
+    block: u32,
+    /// The number of the request before it.
+    requests: Number,
     /// Up to which number there is room for usual requests for certain.
-    usual_end: u64,
+    usual_end: Number,
     /// The first word of its last request.
     last: u64,
 }
@@ -58,9 +63,11 @@ impl contract::Sender for Sender<'_> {
     #[inline(always)]
     fn batch(&mut self) -> SendBatch<'_> {
         let end = self.ring.end;
+        self.ring.aside.0.flags = end.flags;
         SendBatch {
             end: BatchEnd {
-                end,
+                block: end.block,
+                requests: end.requests,
                 usual_end: self.ring.usual_end_with(end.flags),
                 last: 0,
             },
@@ -95,17 +102,17 @@ impl BatchEnd {
     #[inline(always)]
     fn spot(&self) -> Spot {
         Spot {
-            block: self.end.block,
-            requests: self.end.requests,
-            is_free: self.end.requests < self.usual_end,
+            block: self.block,
+            requests: self.requests,
+            is_free: self.requests < self.usual_end,
         }
     }
 
     /// After a request of one block that starts with `head`.
     #[inline(always)]
     fn go_on(&mut self, head: u64) {
-        self.end.block = self.end.block.wrapping_add(1);
-        self.end.requests += 1;
+        self.block = self.block.wrapping_add(1);
+        self.requests = self.requests.after(1);
         self.last = head;
     }
 
@@ -119,7 +126,8 @@ impl BatchEnd {
         let (end, last) = ring.aside;
         self.usual_end = ring.usual_end_with(end.flags);
         if put.is_ok() {
-            self.end = end;
+            self.block = end.block;
+            self.requests = end.requests;
             self.last = last;
         }
         put
@@ -144,7 +152,7 @@ impl Putting for Batched<'_> {
         let Spot {
             block, requests, ..
         } = self.spot;
-        let put = ring.put_aside(block, requests, self.end.end.flags, request);
+        let put = ring.put_aside(block, requests, request);
         self.end.go_on_aside(ring, put)
     }
 
@@ -158,8 +166,7 @@ impl Putting for Batched<'_> {
         let Spot {
             block, requests, ..
         } = self.spot;
-        let flags = self.end.end.flags;
-        let put = ring.put_prepared_aside(block, requests, flags, prepared, posting);
+        let put = ring.put_prepared_aside(block, requests, prepared, posting);
         self.end.go_on_aside(ring, put)
     }
 }
@@ -189,9 +196,13 @@ impl contract::SendBatch for SendBatch<'_> {
 
     #[inline(always)]
     fn submit(mut self) -> Result<(), PostError> {
-        let end = self.end.end;
+        let end = End {
+            block: self.end.block,
+            requests: self.end.requests,
+            flags: self.ring.aside.0.flags,
+        };
         let blocks = end.block.wrapping_sub(self.ring.end.block);
-        let requests = end.requests - self.ring.end.requests;
+        let requests = end.requests.since(self.ring.end.requests);
         if requests == 0 {
             return Ok(());
         }
@@ -210,7 +221,7 @@ impl contract::SendBatch for SendBatch<'_> {
 impl Drop for SendBatch<'_> {
     #[inline]
     fn drop(&mut self) {
-        let blocks = self.end.end.block.wrapping_sub(self.ring.end.block);
+        let blocks = self.end.block.wrapping_sub(self.ring.end.block);
         if !self.is_submitted && blocks != 0 {
             self.ring.forget_behind(blocks);
         }
@@ -226,15 +237,14 @@ impl SendRing {
     fn put_aside(
         &mut self,
         block: u32,
-        requests: u64,
-        flags: u32,
+        requests: Number,
         request: SendRequest<'_>,
     ) -> Result<(), PostError> {
         let own = self.end;
         self.end = End {
             block,
             requests,
-            flags,
+            flags: self.aside.0.flags,
         };
         let put = self.put_any(&request);
         self.aside = (self.end, self.last);
@@ -250,13 +260,10 @@ impl SendRing {
     fn put_prepared_aside(
         &mut self,
         block: u32,
-        requests: u64,
-        flags: u32,
+        requests: Number,
         prepared: &Prepared,
         posting: &Posting,
     ) -> Result<(), PostError> {
-        prepared.with(posting, |request| {
-            self.put_aside(block, requests, flags, *request)
-        })
+        prepared.with(posting, |request| self.put_aside(block, requests, *request))
     }
 }

@@ -23,7 +23,7 @@ use uverbs_core::types::{Operation, SendFlags, SendRequest};
 use crate::doorbell::Doorbell;
 #[cfg(feature = "rings")]
 use crate::rings::{Route, Sends};
-use crate::tracker::{QueuePairTracker, SendEntries, SentKind};
+use crate::tracker::{Number, QueuePairTracker, SendEntries, SentKind};
 use crate::wqe::operations::Operations;
 use crate::wqe::request::{self, Kind, Limits, Writer};
 use crate::wqe::sizes;
@@ -45,10 +45,11 @@ pub(crate) struct SendRing {
     pending: Pending,
     /// The first word of the last request that was put, for the doorbell.
     last: u64,
-    /// The end after the last request that was put for a batch, and that request's first word.
+    /// The end after the last request that was put apart for a batch, and that request's first
+    /// word; until there is one, with the flags of where the batch began.
     aside: (End, u64),
     /// The number of the last completed request, when last checked.
-    tail: u64,
+    tail: Number,
     limits: Limits,
     /// The operations that take a scatter/gather entry.
     gathered: Operations,
@@ -60,7 +61,7 @@ pub(crate) struct SendRing {
     room: u32,
     /// Up to which number requests to the peer of a connection can be outstanding; 0 while
     /// something special is required of the next one.
-    usual_end: u64,
+    usual_end: Number,
     /// Its requests are datagrams.
     datagrams: bool,
     max_requests: u32,
@@ -81,7 +82,7 @@ struct End {
     /// The next block (free-running counter).
     block: u32,
     /// The number of the request before it.
-    requests: u64,
+    requests: Number,
     /// Control flags of the next request, unless it has a full fence: those of every request, and
     /// those that the previous request requires.
     flags: u32,
@@ -89,7 +90,7 @@ struct End {
 
 impl End {
     /// Before the first request of an incarnation, which follows number `base`.
-    const fn new(flags: u32, base: u64) -> Self {
+    const fn new(flags: u32, base: Number) -> Self {
         Self {
             block: 0,
             requests: base,
@@ -155,7 +156,7 @@ impl SendRing {
                 qpn: parts.qpn,
             },
             room: 0,
-            usual_end: 0,
+            usual_end: Number::default(),
             datagrams: parts.datagrams,
             gathered: if parts.sizes.usable_sge == 0 {
                 Operations::empty()
@@ -194,11 +195,11 @@ impl SendRing {
 
     /// The same where `flags` are required of the next one.
     #[inline]
-    fn usual_end_with(&self, flags: u32) -> u64 {
+    fn usual_end_with(&self, flags: u32) -> Number {
         if flags != self.always || self.datagrams || self.room == 0 {
-            return 0;
+            return Number::default();
         }
-        self.tail + u64::from(self.room)
+        self.tail.after(self.room.into())
     }
 
     /// Starts over after the queue pair was reset.
@@ -325,7 +326,7 @@ impl SendRing {
     /// Whether there is no room, as far as is known.
     #[inline]
     fn is_full(&self) -> bool {
-        self.end.requests.wrapping_sub(self.tail) >= self.room.into()
+        self.end.requests.since(self.tail) >= self.room.into()
     }
 
     /// Checks for requests that were completed meanwhile.
@@ -377,7 +378,7 @@ impl SendRing {
     #[inline]
     fn go_on(&mut self, blocks: u32, head: u64) {
         self.end.block = self.end.block.wrapping_add(blocks);
-        self.end.requests += 1;
+        self.end.requests = self.end.requests.after(1);
         self.pending.blocks = self.pending.blocks.wrapping_add(blocks);
         self.pending.requests = self.pending.requests.wrapping_add(1);
         self.last = head;
@@ -387,9 +388,9 @@ impl SendRing {
     /// completion.
     #[expect(clippy::inline_always, reason = "a part of posting")]
     #[inline(always)]
-    fn track(&self, block: u32, requests: u64, wr_id: u64, completion: SentKind) {
+    fn track(&self, block: u32, requests: Number, wr_id: u64, completion: SentKind) {
         let entry = self.entries.at(block as usize);
-        entry.posted(wr_id, requests + 1, completion);
+        entry.posted(wr_id, requests.after(1), completion);
     }
 }
 

@@ -93,7 +93,7 @@ impl SendRing {
     #[inline(always)]
     fn posted(&mut self, spot: Spot, head: u64) {
         self.end.block = spot.block.wrapping_add(1);
-        self.end.requests = spot.requests + 1;
+        self.end.requests = spot.requests.after(1);
         self.hand_over(1, true, head);
     }
 
@@ -162,7 +162,7 @@ impl SendRing {
             flags,
         } = self.pending;
         self.end.block = self.end.block.wrapping_sub(blocks);
-        self.end.requests -= u64::from(requests);
+        self.end.requests = self.end.requests.before(requests.into());
         self.end.flags = flags;
         self.pending = Pending::new(flags);
         self.set_usual_end();

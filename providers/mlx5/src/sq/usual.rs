@@ -11,7 +11,7 @@ use uverbs_core::types::{Payload, Posting, Remote, SendFlags, SendRequest, Sge};
 
 use super::shape::Shape;
 use super::{End, Prepared, SendRing};
-use crate::tracker::SentKind;
+use crate::tracker::{Number, SentKind};
 use crate::wqe::request::MAX_SGE_LENGTH;
 use crate::wqe::{self, UNIT, control, opcode};
 
@@ -28,7 +28,7 @@ pub(super) struct Spot {
     /// Its first block (free-running counter).
     pub(super) block: u32,
     /// The number of the request before it.
-    pub(super) requests: u64,
+    pub(super) requests: Number,
     /// There is room, and nothing special is required of it.
     pub(super) is_free: bool,
 }

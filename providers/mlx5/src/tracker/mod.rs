@@ -60,8 +60,8 @@ const KINDS: u64 = (1 << KIND) - 1;
 
 impl Ordinal {
     #[inline]
-    const fn of(number: u64, kind: SentKind) -> Self {
-        Self((number << KIND) + kind.0)
+    const fn of(number: Number, kind: SentKind) -> Self {
+        Self(number.0 + kind.0)
     }
 
     /// The kind of the completion.
@@ -78,8 +78,37 @@ impl Ordinal {
 }
 
 /// The count that completed requests up to `number` give.
-const fn count_of(number: u64) -> u64 {
-    number << KIND | KINDS
+const fn count_of(number: Number) -> u64 {
+    number.0 | KINDS
+}
+
+/// The number of a request, or how many there were, as it is in an [`Ordinal`]: << [`KIND`].
+#[derive(Clone, Copy, Debug, Default, Eq, Ord, PartialEq, PartialOrd)]
+pub(crate) struct Number(u64);
+
+impl Number {
+    #[cfg(test)]
+    pub(crate) const fn of(number: u64) -> Self {
+        Self(number << KIND)
+    }
+
+    /// The one that many requests later.
+    #[inline]
+    pub(crate) const fn after(self, requests: u64) -> Self {
+        Self(self.0.wrapping_add(requests << KIND))
+    }
+
+    /// The one that many requests earlier.
+    #[inline]
+    pub(crate) const fn before(self, requests: u64) -> Self {
+        Self(self.0.wrapping_sub(requests << KIND))
+    }
+
+    /// How many requests came after `earlier`.
+    #[inline]
+    pub(crate) const fn since(self, earlier: Self) -> u64 {
+        self.0.wrapping_sub(earlier.0) >> KIND
+    }
 }
 
 /// The content of a send completion.
@@ -127,14 +156,14 @@ impl Eq for SentKind {}
 impl SendEntry {
     /// Records the request with this number.
     #[inline]
-    pub(crate) fn posted(&self, wr_id: u64, number: u64, kind: SentKind) {
+    pub(crate) fn posted(&self, wr_id: u64, number: Number, kind: SentKind) {
         self.wr_id.store(wr_id, Ordering::Relaxed);
         (self.ordinal).store(Ordinal::of(number, kind).0, Ordering::Relaxed);
     }
 
     /// The request that was recorded here was taken back. `done` were completed at some time:
     /// completing the block again completes nothing.
-    pub(crate) fn taken_back(&self, done: u64) {
+    pub(crate) fn taken_back(&self, done: Number) {
         (self.ordinal).store(Ordinal::of(done, SentKind::default()).0, Ordering::Relaxed);
     }
 }
@@ -146,7 +175,7 @@ impl SendTracker {
             entries: Slots::new(blocks),
             window: u64::from(blocks) << KIND,
             unordered: false,
-            side: Side::new(count_of(0)),
+            side: Side::new(count_of(Number::default())),
         }
     }
 
@@ -156,21 +185,21 @@ impl SendTracker {
     }
 
     /// The number of the last request before this incarnation.
-    pub(crate) fn base(&self) -> u64 {
-        self.side.base() >> KIND
+    pub(crate) fn base(&self) -> Number {
+        Number(self.side.base() & !KINDS)
     }
 
     /// The number of the last completed request. What was occupied in the ring up to it may be
     /// overwritten. Called by the posting thread.
     #[inline]
-    pub(crate) fn done(&self) -> u64 {
-        self.side.done() >> KIND
+    pub(crate) fn done(&self) -> Number {
+        Number(self.side.done() & !KINDS)
     }
 
     /// Records the `after`-th request of this incarnation, as the posting side does.
     #[cfg(test)]
     pub(crate) fn posted(&self, index: u32, wr_id: u64, after: u32, opcode: WcOpcode) {
-        let number = self.base() + u64::from(after);
+        let number = self.base().after(after.into());
         self.entries
             .at(index as usize)
             .posted(wr_id, number, SentKind::of(opcode));
@@ -179,7 +208,7 @@ impl SendTracker {
     /// Begins the next incarnation, whose completions begin with the entry `since`.
     fn restart(&self, since: u64) {
         // No more can have been posted than there is room for.
-        let base = self.done() + self.entries.len() as u64;
+        let base = self.done().after(self.entries.len() as u64);
         self.side.restart(since, count_of(base));
     }
 
@@ -429,7 +458,7 @@ impl QueuePairTracker {
     /// The number of completed send requests of this incarnation.
     #[cfg(test)]
     pub(crate) fn sent_tail(&self) -> u32 {
-        u32::try_from(self.send.done() - self.send.base()).unwrap_or(u32::MAX)
+        u32::try_from(self.send.done().since(self.send.base())).unwrap_or(u32::MAX)
     }
 
     /// The number of completed requests of its own receive queue (free-running counter, per

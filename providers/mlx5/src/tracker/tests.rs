@@ -36,22 +36,22 @@ fn what_is_not_under_way_completes_nothing() {
     let sent = |counter| wr_id(tracker.sent(0, counter));
     assert_eq!(sent(0), Request::Unknown, "nothing was posted");
     // As after so many requests.
-    let first = u64::from(u32::MAX) - 1;
+    let first = Number::of(u64::from(u32::MAX) - 1);
     for index in 0..4 {
         let kind = SentKind::of(WcOpcode::Send);
         let entry = tracker.send.entries().at(index);
-        entry.posted(index as u64, first + index as u64, kind);
+        entry.posted(index as u64, first.after(index as u64), kind);
     }
     let mut run = tracker.sends();
-    run.run.count = count_of(first - 1);
+    run.run.count = count_of(first.before(1));
     assert!(run.end(0));
     assert_eq!(sent(1), Request::Of(1));
     assert_eq!(sent(1), Request::Unknown, "it is done");
     assert_eq!(sent(0), Request::Unknown, "with what was before it");
-    tracker.send.entries().at(3).taken_back(first - 1);
+    tracker.send.entries().at(3).taken_back(first.before(1));
     assert_eq!(sent(3), Request::Unknown, "it never was");
     assert_eq!(sent(2), Request::Of(2));
-    assert_eq!(tracker.send.done(), first + 2);
+    assert_eq!(tracker.send.done(), first.after(2));
 }
 
 /// The differences of ordinals, at the ends of what they tell.
@@ -64,15 +64,15 @@ fn any_later_request_is_ahead_and_no_other() {
     for done in [0, 1, 7, u64::from(u32::MAX), 1 << 40] {
         for kind in &kinds {
             for ahead in 0..6 {
-                let ordinal = Ordinal::of(done + ahead, *kind);
-                let is_ahead = ordinal.0.wrapping_sub(count_of(done)) < window;
+                let ordinal = Ordinal::of(Number::of(done + ahead), *kind);
+                let is_ahead = ordinal.0.wrapping_sub(count_of(Number::of(done))) < window;
                 assert_eq!(is_ahead, (1..=4).contains(&ahead), "{done} {ahead}");
-                assert_eq!(ordinal.done(), count_of(done + ahead));
+                assert_eq!(ordinal.done(), count_of(Number::of(done + ahead)));
                 assert_eq!(ordinal.kind(), *kind);
             }
             for behind in 1..=done.min(9) {
-                let ordinal = Ordinal::of(done - behind, *kind);
-                assert!(ordinal.0.wrapping_sub(count_of(done)) >= window);
+                let ordinal = Ordinal::of(Number::of(done - behind), *kind);
+                assert!(ordinal.0.wrapping_sub(count_of(Number::of(done))) >= window);
             }
         }
     }

@@ -39,7 +39,7 @@ fn ask<T>(kind: QpType, wr_id: u64, asked: &Asked, put: impl FnOnce(&SendRequest
 }
 
 /// What is visible of a queue.
-fn seen(queue: &Queue) -> (Vec<u8>, u32, Vec<u8>, (u32, u64, u32)) {
+fn seen(queue: &Queue) -> (Vec<u8>, u32, Vec<u8>, (u32, Number, u32)) {
     let end = queue.ring.end;
     (
         queue.bytes(),
