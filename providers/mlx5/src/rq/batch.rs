@@ -51,7 +51,11 @@ impl contract::Receiver for Receiver<'_> {
     #[expect(unsafe_code, reason = "passes its obligations on")]
     #[inline(always)]
     unsafe fn post(&mut self, request: &RecvRequest<'_>) -> Result<(), PostError> {
-        self.ring.post_one(*request)
+        let is_free = self.ring.has_usual_room() || {
+            self.ring.look_for_room();
+            self.ring.has_usual_room()
+        };
+        self.ring.post_one(is_free, *request)
     }
 }
 
@@ -60,6 +64,10 @@ impl contract::RecvBatch for RecvBatch<'_> {
     #[inline(always)]
     unsafe fn push(&mut self, request: &RecvRequest<'_>) -> Result<(), PostError> {
         let end = self.end;
+        if self.left == 0 {
+            self.ring.look_for_room();
+            self.left = self.ring.left_after(end);
+        }
         let put = self
             .ring
             .put_usual(end, self.left != 0, *request, |ring, request| {

@@ -225,11 +225,15 @@ impl ReceiveRing {
     /// Checks for requests that were completed meanwhile.
     #[cold]
     #[inline(never)]
+    fn look_for_room(&mut self) {
+        self.tail = self.tracker.received_tail();
+    }
+
     fn make_room(&mut self) -> Result<(), PostError> {
         if self.room == 0 {
             return Err(PostError::WrongState);
         }
-        self.tail = self.tracker.received_tail();
+        self.look_for_room();
         if self.is_full() {
             return Err(PostError::QueueFull);
         }
@@ -267,11 +271,11 @@ impl ReceiveRing {
         }
     }
 
-    /// Puts a request and submits it. Nothing is pending.
+    /// Puts a request and submits it. Nothing is pending. `is_free`: there is usual room.
     #[expect(clippy::inline_always, reason = "a part of posting")]
     #[inline(always)]
-    fn post_one(&mut self, request: RecvRequest<'_>) -> Result<(), PostError> {
-        let (end, is_free) = (self.end, self.has_usual_room());
+    fn post_one(&mut self, is_free: bool, request: RecvRequest<'_>) -> Result<(), PostError> {
+        let end = self.end;
         match self.put_usual(end, is_free, request, |ring, request| {
             ring.post_apart(request)
         }) {
@@ -303,7 +307,8 @@ impl ReceiveRing {
         // A batch that was forgotten instead of dropped must not be submitted with this one.
         self.abort();
         if let [request] = requests {
-            return self.post_one(*request).map_err(|error| (0, error));
+            let is_free = self.has_usual_room();
+            return (self.post_one(is_free, *request)).map_err(|error| (0, error));
         }
         for (posted, request) in requests.iter().enumerate() {
             if let Err(error) = self.put(request) {

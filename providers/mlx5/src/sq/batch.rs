@@ -93,18 +93,22 @@ impl contract::Sender for Sender<'_> {
         prepared: &Prepared,
         posting: &Posting,
     ) -> Result<(), PostError> {
-        let spot = self.ring.spot();
+        let spot = self.ring.spot_with_room();
         (self.ring).put_prepared(spot, prepared, posting, Alone { spot })
     }
 }
 
 impl BatchEnd {
     #[inline(always)]
-    fn spot(&self) -> Spot {
+    fn spot(&mut self, ring: &mut SendRing) -> Spot {
+        let is_free = self.requests < self.usual_end || {
+            self.usual_end = ring.look_for_room(ring.aside.0.flags);
+            self.requests < self.usual_end
+        };
         Spot {
             block: self.block,
             requests: self.requests,
-            is_free: self.requests < self.usual_end,
+            is_free,
         }
     }
 
@@ -178,7 +182,7 @@ impl contract::SendBatch for SendBatch<'_> {
     #[inline(always)]
     unsafe fn push(&mut self, request: &SendRequest<'_>) -> Result<(), PostError> {
         let Self { ring, end, .. } = self;
-        let spot = end.spot();
+        let spot = end.spot(ring);
         ring.put_usual(spot, *request, Batched { spot, end })
     }
 
@@ -190,7 +194,7 @@ impl contract::SendBatch for SendBatch<'_> {
         posting: &Posting,
     ) -> Result<(), PostError> {
         let Self { ring, end, .. } = self;
-        let spot = end.spot();
+        let spot = end.spot(ring);
         ring.put_prepared(spot, prepared, posting, Batched { spot, end })
     }
 

@@ -57,6 +57,8 @@ pub(crate) struct SendRing {
     queue: u32,
     /// Control flags of every request.
     always: u32,
+    /// The same in the last word of a control segment.
+    always_tail: u64,
     /// The number of requests that can be outstanding; 0 while the queue pair accepts none.
     room: u32,
     /// Up to which number requests to the peer of a connection can be outstanding; 0 while
@@ -146,6 +148,7 @@ impl SendRing {
             pending: Pending::new(always),
             queue: wqe::queue_word(parts.qpn),
             always,
+            always_tail: wqe::control_tail(always, 0),
             last: 0,
             aside: (End::new(always, base), 0),
             tail: base,

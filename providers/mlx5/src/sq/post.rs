@@ -83,7 +83,7 @@ impl SendRing {
     #[expect(clippy::inline_always, reason = "a part of posting")]
     #[inline(always)]
     pub(super) fn post_one(&mut self, request: SendRequest<'_>) -> Result<(), PostError> {
-        let spot = self.spot();
+        let spot = self.spot_with_room();
         self.put_usual(spot, request, Alone { spot })
     }
 

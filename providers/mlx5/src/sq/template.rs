@@ -77,7 +77,7 @@ impl SendRing {
             return putting.posting_apart(self, prepared, posting);
         }
         let head = wqe::control_head(prepared.opcode, spot.block, self.queue, prepared.units);
-        let tail = prepared.tail | wqe::control_tail(self.always, 0);
+        let tail = prepared.tail | self.always_tail;
         let block = self.ring.block(spot.block);
         self.track(
             spot.block,

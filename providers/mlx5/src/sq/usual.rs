@@ -95,6 +95,26 @@ impl SendRing {
         }
     }
 
+    /// The same, after a look for room if it seems that there is none.
+    #[inline(always)]
+    pub(super) fn spot_with_room(&mut self) -> Spot {
+        let spot = self.spot();
+        Spot {
+            is_free: spot.is_free || spot.requests < self.look_for_room(self.end.flags),
+            ..spot
+        }
+    }
+
+    /// Up to which number requests can be outstanding where `flags` are required of the next one,
+    /// after a look for requests that were completed meanwhile.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn look_for_room(&mut self, flags: u32) -> Number {
+        self.tail = self.tracker.send.done();
+        self.set_usual_end();
+        self.usual_end_with(flags)
+    }
+
     /// Puts a request to the peer of a connection.
     #[inline(always)]
     pub(crate) fn put(&mut self, request: &SendRequest<'_>) -> Result<(), PostError> {
@@ -223,10 +243,10 @@ impl SendRing {
     /// The control segment.
     #[inline(always)]
     fn control(&self, spot: Spot, shape: &Shape, flags: SendFlags, units: u32) -> wqe::Unit {
-        let flags = control::flags(flags, self.always, self.always);
+        let tail = wqe::control_tail(control::flags(flags, 0, 0), shape.immediate);
         [
             wqe::control_head(shape.opcode, spot.block, self.queue, units),
-            wqe::control_tail(flags, shape.immediate),
+            tail | self.always_tail,
         ]
     }
 }
