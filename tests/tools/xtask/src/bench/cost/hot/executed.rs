@@ -263,12 +263,18 @@ mod tests {
         assert_eq!((spill.stores, spill.stack_stores), (0.0, 1.0));
         let loads = kinds(&[0x48, 0x8b, 0x07, 0x3b, 0x07]); // mov rax, [rdi]; cmp eax, [rdi]
         assert_eq!(loads, Executed::default());
-        let branch = kinds(&[0x74, 0x02, 0xeb, 0x00]); // je, jmp
-        assert_eq!(branch.branches, 1.0);
-        let locked = kinds(&[0xf0, 0x48, 0xff, 0x07]); // lock inc [rdi]
-        assert_eq!((locked.locks, locked.stores), (1.0, 1.0));
-        let exchange = kinds(&[0x48, 0x87, 0x07]); // xchg [rdi], rax
-        assert_eq!(exchange.locks, 1.0);
-        assert_eq!(kinds(&[0x48, 0x87, 0xc3]).locks, 0.0); // xchg rbx, rax
+        let branch = Executed {
+            branches: 1.0,
+            ..Executed::default()
+        };
+        assert_eq!(kinds(&[0x74, 0x02, 0xeb, 0x00]), branch); // je, jmp
+        let locked = Executed {
+            stores: 1.0,
+            locks: 1.0,
+            ..Executed::default()
+        };
+        assert_eq!(kinds(&[0xf0, 0x48, 0xff, 0x07]), locked); // lock inc [rdi]
+        assert_eq!(kinds(&[0x48, 0x87, 0x07]), locked); // xchg [rdi], rax
+        assert_eq!(kinds(&[0x48, 0x87, 0xc3]), Executed::default()); // xchg rbx, rax
     }
 }
