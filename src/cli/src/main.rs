@@ -19,6 +19,12 @@ use clap::{CommandFactory as _, FromArgMatches as _};
 use crate::cli::Cli;
 use crate::output::Output;
 
+/// Takes memory from the kernel in large pieces: by musl's allocator half of the system calls of a
+/// short command would be for memory.
+#[cfg(target_env = "musl")]
+#[global_allocator]
+static ALLOCATOR: dlmalloc::GlobalDlmalloc = dlmalloc::GlobalDlmalloc;
+
 fn main() -> ExitCode {
     let parsed = Cli::command().try_get_matches().and_then(|matches| {
         Cli::from_arg_matches(&matches).map(|cli| (cli, json::wanted(&matches)))

@@ -12,18 +12,37 @@ use crate::json::Versioned;
 /// Standard output, with colours only if they can be displayed.
 pub(crate) struct Output {
     stream: AutoStream<StdoutLock<'static>>,
+    /// What is not written yet: a system call for each line would be most of some commands' calls.
+    text: Vec<u8>,
+    is_held: bool,
 }
 
 impl Output {
     pub(crate) fn new() -> Self {
         Self {
             stream: anstream::stdout().lock(),
+            text: Vec::new(),
+            is_held: false,
         }
     }
 
     /// Writes a line.
     pub(crate) fn line(&mut self, text: impl Display) -> Result<()> {
-        writeln!(self.stream, "{text}").map_err(|error| of_stdout(&error))
+        writeln!(self.text, "{text}").map_err(|error| of_stdout(&error))?;
+        if self.is_held {
+            Ok(())
+        } else {
+            self.write_out()
+        }
+    }
+
+    /// Writes the lines that `lines` writes, all at once: for a report that is complete when it
+    /// ends. Lines before an error are written, too.
+    pub(crate) fn at_once(&mut self, lines: impl FnOnce(&mut Self) -> Result<()>) -> Result<()> {
+        self.is_held = true;
+        let done = lines(self);
+        self.is_held = false;
+        done.and(self.write_out())
     }
 
     /// Writes an object as JSON over several lines, with the version in front.
@@ -48,7 +67,14 @@ impl Output {
 
     /// Flushes everything.
     pub(crate) fn flush(&mut self) -> Result<()> {
+        self.write_out()?;
         self.stream.flush().map_err(|error| of_stdout(&error))
+    }
+
+    fn write_out(&mut self) -> Result<()> {
+        let written = self.stream.write_all(&self.text);
+        self.text.clear();
+        written.map_err(|error| of_stdout(&error))
     }
 }
 

@@ -76,38 +76,35 @@ impl Session {
 
     /// Opens every device that can be opened.
     pub(crate) fn open_all(&self) -> Result<Vec<Context>> {
-        let first = self.open_first()?;
-        let mut contexts = Vec::new();
-        for device in uverbs::devices()? {
-            if device.name() == first.name() {
-                contexts.push(first.clone());
-            } else if device.check_supported().is_ok()
-                && matches!(device.info().access, Access::Openable)
-            {
-                contexts.push(self.options().open_device(&device)?);
-            }
-        }
-        Ok(contexts)
+        self.open_up_to(usize::MAX)
     }
 
     fn open_first(&self) -> Result<Context> {
-        let devices = uverbs::devices()?;
-        let mut refused = None;
-        for device in &devices {
-            let error = match (&device.info().access, device.check_supported()) {
-                (Access::Refused(error), _) => error.clone(),
-                (_, Err(error)) => error,
-                _ => match self.options().open_device(device) {
-                    Ok(context) => return Ok(context),
-                    Err(error) => error,
-                },
+        self.open_up_to(1)?.pop().ok_or_else(no_devices)
+    }
+
+    /// Opens the first `count` devices that can be opened, at least one.
+    fn open_up_to(&self, count: usize) -> Result<Vec<Context>> {
+        let (mut contexts, mut refused) = (Vec::new(), None);
+        for device in uverbs::devices()? {
+            if contexts.len() == count {
+                break;
+            }
+            let opened = match (&device.info().access, device.check_supported()) {
+                (Access::Refused(error), _) => Err(error.clone()),
+                (_, Err(error)) => Err(error),
+                _ => self.options().open_device(&device),
             };
-            refused.get_or_insert(error);
+            match opened {
+                Ok(context) => contexts.push(context),
+                Err(error) => refused = refused.or(Some(error)),
+            }
         }
-        Err(match refused {
-            Some(error) => Failure::from(error).while_doing("no device can be opened"),
-            None => no_devices(),
-        })
+        match refused {
+            _ if !contexts.is_empty() => Ok(contexts),
+            Some(error) => Err(Failure::from(error).while_doing("no device can be opened")),
+            None => Err(no_devices()),
+        }
     }
 
     fn options(&self) -> OpenOptions {

@@ -49,7 +49,10 @@ request_flags! {
 }
 
 /// What a send request does.
+// With the remote address at one place in all of them: otherwise the compiler keeps it in memory
+// where it does not know the operation yet.
 #[derive(Clone, Copy, Debug)]
+#[repr(u8)]
 #[non_exhaustive]
 pub enum Operation<'a> {
     /// Send to the peer's receive queue (`IBV_WR_SEND`).

@@ -4,6 +4,7 @@
 //! record includes them; taking them back means restoring the former end.
 
 mod batch;
+mod datagram;
 mod place;
 mod post;
 pub(crate) mod raw;
@@ -244,15 +245,6 @@ impl SendRing {
         } else {
             self.put_apart(*request)
         }
-    }
-
-    /// Puts a datagram.
-    #[inline]
-    pub(crate) fn put_datagram(&mut self, request: &SendRequest<'_>) -> Result<(), PostError> {
-        let to = request.destination.ok_or(PostError::InvalidRequest)?;
-        let key = wqe::ud_key(to.qkey);
-        let number = to.checked_qp_num()?;
-        self.put_behind(request, &wqe::datagram(to.address.vector(), key, number))
     }
 
     /// Puts a request after `route`, the segments with its destination: XRC and DC.

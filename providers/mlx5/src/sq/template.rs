@@ -41,7 +41,7 @@ impl Prepared {
             template: *template,
             needs: shape.needs,
             opcode: shape.opcode,
-            units: if shape.remote.is_some() { 3 } else { 2 },
+            units: shape.units_before_data() + 2,
             completion: SentKind::of(shape.completion),
             tail: wqe::control_tail(flags, shape.immediate),
             has_remote: shape.remote.is_some(),
@@ -49,7 +49,7 @@ impl Prepared {
                 Payload::Gather([sge]) => sge.key.raw(),
                 _ => 0,
             },
-            remote_key: shape.remote.map_or(0, |remote| wqe::remote(remote)[1]),
+            remote_key: shape.remote.map_or(0, |[_, key]| key),
         }
     }
 

@@ -7,19 +7,17 @@
 
 use uverbs_core::PostError;
 use uverbs_core::hw::BlockMut;
-use uverbs_core::types::{Payload, Posting, Remote, SendFlags, SendRequest, Sge};
+use uverbs_core::types::{Payload, Posting, SendFlags, SendRequest, Sge};
 
 use super::shape::Shape;
 use super::{End, Prepared, SendRing};
 use crate::tracker::{Number, SentKind};
-use crate::wqe::request::MAX_SGE_LENGTH;
-use crate::wqe::{self, UNIT, control, opcode};
+use crate::wqe::{self, BLOCK_UNITS, UNIT, Unit, control, opcode};
 
 /// The byte of a request where inline data starts, after its length.
 #[inline]
-const fn inline_start(remote: Option<Remote>) -> usize {
-    let units = if remote.is_some() { 2 } else { 1 };
-    units * UNIT as usize + 4
+const fn inline_start(shape: &Shape) -> usize {
+    (1 + shape.units_before_data()) as usize * UNIT as usize + 4
 }
 
 /// Where a request is to be put.
@@ -152,25 +150,23 @@ impl SendRing {
         match payload {
             Payload::Gather([sge]) => {
                 let sge = *sge;
-                if is_usual
-                    && self.gathered.contains(shape.needs)
-                    && (1..=MAX_SGE_LENGTH).contains(&sge.length)
-                {
-                    let head = self.write_gather(spot, &shape, wr_id, flags, &sge);
+                if is_usual && self.gathered.contains(shape.needs) && shape.takes(&sge) {
+                    let head = self.write_gather(spot, &shape, [], wr_id, flags, &sge);
                     putting.written(self, head)
                 } else {
                     putting.apart(self, whole(Payload::Gather(&[sge])))
                 }
             }
             // Data that fits the first block, and is not so short that it is assembled byte by
-            // byte. A read has none.
+            // byte. Reads and atomics have none.
             Payload::Inline([slice]) => {
                 let slice = *slice;
                 if is_usual
                     && self.limits.operations.contains(shape.needs)
                     && slice.len() <= self.limits.max_inline as usize
                     && shape.opcode != opcode::READ
-                    && BlockMut::fits(inline_start(shape.remote), slice.len())
+                    && shape.operands.is_none()
+                    && BlockMut::fits(inline_start(&shape), slice.len())
                 {
                     let head = self.write_inline(spot, &shape, wr_id, flags, slice);
                     putting.written(self, head)
@@ -182,16 +178,19 @@ impl SendRing {
         }
     }
 
+    /// Writes a request of one entry, behind `route`, the segments with its destination.
     #[inline(always)]
-    fn write_gather(
+    #[expect(clippy::cast_possible_truncation, reason = "a few units")]
+    pub(super) fn write_gather<const ROUTE: usize>(
         &self,
         spot: Spot,
         shape: &Shape,
+        route: [Unit; ROUTE],
         wr_id: u64,
         flags: SendFlags,
         sge: &Sge,
     ) -> u64 {
-        let units = if shape.remote.is_some() { 3 } else { 2 };
+        let units = ROUTE as u32 + shape.units_before_data() + 2;
         let control = self.control(spot, shape, flags, units);
         self.track(
             spot.block,
@@ -199,15 +198,23 @@ impl SendRing {
             wr_id,
             SentKind::of(shape.completion),
         );
-        let block = self.ring.block(spot.block);
-        block.put(0, control);
-        match shape.remote {
-            Some(remote) => {
-                block.put(1, wqe::remote(remote));
-                block.put(2, wqe::data(sge));
-            }
-            None => block.put(1, wqe::data(sge)),
+        let put = |at: u32, unit| {
+            let block = spot.block.wrapping_add(at / BLOCK_UNITS);
+            let block = self.ring.block(block);
+            block.put((at % BLOCK_UNITS) as usize, unit);
+        };
+        put(0, control);
+        for (at, unit) in (1..).zip(route) {
+            put(at, unit);
         }
+        let behind = ROUTE as u32 + 1;
+        if let Some(remote) = shape.remote {
+            put(behind, remote);
+        }
+        if let Some(operands) = shape.operands {
+            put(behind + 1, operands);
+        }
+        put(units - 1, wqe::data(sge));
         control[0]
     }
 
@@ -221,7 +228,7 @@ impl SendRing {
         flags: SendFlags,
         slice: &[u8],
     ) -> u64 {
-        let start = inline_start(shape.remote);
+        let start = inline_start(shape);
         let units = (start + slice.len()).div_ceil(UNIT as usize) as u32;
         let control = self.control(spot, shape, flags, units);
         self.track(
@@ -233,7 +240,7 @@ impl SendRing {
         let mut block = self.ring.block_mut(spot.block);
         block.put(0, control);
         if let Some(remote) = shape.remote {
-            block.put(1, wqe::remote(remote));
+            block.put(1, remote);
         }
         block.put_half(start / 4 - 1, wqe::inline_head(slice.len() as u32));
         block.put_bytes(start, slice);
@@ -242,7 +249,7 @@ impl SendRing {
 
     /// The control segment.
     #[inline(always)]
-    fn control(&self, spot: Spot, shape: &Shape, flags: SendFlags, units: u32) -> wqe::Unit {
+    fn control(&self, spot: Spot, shape: &Shape, flags: SendFlags, units: u32) -> Unit {
         let tail = wqe::control_tail(control::flags(flags, 0, 0), shape.immediate);
         [
             wqe::control_head(shape.opcode, spot.block, self.queue, units),

@@ -221,12 +221,16 @@ fn inline(writer: &mut Writer<'_>, max_inline: u32, slices: &[&[u8]]) -> Result<
     Ok(())
 }
 
+/// Whether an atomic operation on the peer's `address` can return the old value to this entry.
+#[inline]
+pub(crate) const fn is_atomic(sge: &Sge, address: u64) -> bool {
+    sge.length == 8 && address.is_multiple_of(8)
+}
+
 /// The scatter/gather entry for the old value of an atomic operation.
 fn atomic_sge(request: &SendRequest<'_>, address: u64) -> Result<Unit, PostError> {
     match request.payload {
-        Payload::Gather([sge]) if sge.length == 8 && address.is_multiple_of(8) => {
-            Ok(wqe::data(sge))
-        }
+        Payload::Gather([sge]) if is_atomic(sge, address) => Ok(wqe::data(sge)),
         _ => Err(PostError::InvalidRequest),
     }
 }

@@ -6,6 +6,7 @@ mod report;
 mod text;
 
 use serde::Serialize;
+use uverbs::discover::netlink;
 
 use crate::failure::Result;
 use crate::output::Output;
@@ -51,18 +52,22 @@ pub(crate) fn run(args: &Args, session: &Session, out: &mut Output) -> Result<()
         Some(name) => vec![session.open(Some(name))?],
         None => session.open_all()?,
     };
+    let mut netlink = netlink::Client::connect().ok();
+    let verbose = args.verbose || args.json;
     let reports = contexts
         .iter()
-        .map(|context| DeviceReport::of(context, args.port, args.verbose || args.json))
+        .map(|context| DeviceReport::of(context, args.port, netlink.as_mut(), verbose))
         .collect::<Result<Vec<_>>>()?;
     if args.json {
         return out.json(&Report { devices: reports });
     }
-    for (at, report) in reports.iter().enumerate() {
-        if at > 0 {
-            out.line("")?;
+    out.at_once(|out| {
+        for (at, report) in reports.iter().enumerate() {
+            if at > 0 {
+                out.line("")?;
+            }
+            text::write(report, args.verbose, out)?;
         }
-        text::write(report, args.verbose, out)?;
-    }
-    Ok(())
+        Ok(())
+    })
 }

@@ -115,21 +115,25 @@ impl DeviceReport {
     /// Queries what is shown. What only netlink or sysfs knows is left out if they do not answer.
     /// Without `verbose`, partition keys, objects in use and counters are not queried: each takes
     /// three system calls or more.
-    pub(super) fn of(context: &Context, only: Option<u8>, verbose: bool) -> Result<Self> {
+    pub(super) fn of(
+        context: &Context,
+        only: Option<u8>,
+        mut netlink: Option<&mut netlink::Client>,
+        verbose: bool,
+    ) -> Result<Self> {
         let info = context.info();
         let attr = context.device_attr();
         let sysfs = Sysfs::new();
         let gids = context.gid_table()?;
-        let mut netlink = netlink::Client::connect().ok();
         let ports = match only {
             Some(port) => vec![port],
             None => (1..=attr.phys_port_cnt).collect(),
         };
         let ports = ports
             .into_iter()
-            .map(|port| PortReport::of(context, port, &gids, netlink.as_mut(), verbose))
+            .map(|port| PortReport::of(context, port, &gids, netlink.as_deref_mut(), verbose))
             .collect::<Result<Vec<_>>>()?;
-        let in_use = match (&mut netlink, info.index) {
+        let in_use = match (netlink, info.index) {
             (Some(client), Some(index)) if verbose => client.summary(index).ok(),
             _ => None,
         };

@@ -27,6 +27,13 @@ pub(crate) struct Options {
     /// vendor, and by typed ones.
     #[arg(long, conflicts_with_all = ["mlx5", "pairs", "iterations", "kernel"])]
     user: bool,
+    /// Instead compare what the hot functions of a user's crate execute (stores, branches, locks,
+    /// calls) with tests/cost/hot.txt.
+    #[arg(long, conflicts_with_all = ["mlx5", "user", "c", "pairs", "iterations", "kernel"])]
+    hot: bool,
+    /// Write that file anew.
+    #[arg(long, requires = "hot")]
+    write: bool,
     /// Instead count instructions of C programs over this project's libibverbs.so.1, compared with
     /// Debian's.
     #[arg(long, conflicts_with_all = ["mlx5", "user", "pairs", "iterations"])]
@@ -58,6 +65,9 @@ impl Options {
 pub(crate) fn run(options: &Options) -> anyhow::Result<ExitCode> {
     if options.user {
         return cost::user::run(options.json);
+    }
+    if options.hot {
+        return cost::hot::run(options.write);
     }
     if options.c {
         return cost::c_face::run(options);

@@ -1,7 +1,8 @@
-//! Loops over the raw data path on a ConnectX in this process: `raw ROUNDS [time]`.
+//! Loops over the raw data path on a ConnectX in this process: `raw ROUNDS [time|usual]`.
 //!
 //! Functions whose names begin with `counted_` are counted; with `time` the program prints the
-//! least and the median time of each, in nanoseconds for an operation.
+//! least and the median time of each, in nanoseconds for an operation. With `usual` only the loops
+//! of [`any`] and [`typed`] are run.
 //!
 //! # Safety
 //!
@@ -11,6 +12,7 @@
 mod any;
 mod setup;
 mod shapes;
+mod threads;
 mod typed;
 
 use std::collections::BTreeMap;
@@ -19,6 +21,7 @@ use std::time::{Duration, Instant};
 
 use adversary::device::Device as _;
 use setup::{MANY, Outcome, Setup, drain};
+use shapes::Crowds;
 
 /// How long each loop took, by name.
 #[derive(Default)]
@@ -31,6 +34,11 @@ impl Times {
         let done = body();
         self.0.entry(name).or_default().push(start.elapsed());
         done
+    }
+
+    /// Those of another thread, too.
+    fn extend(&mut self, others: Self) {
+        self.0.extend(others.0);
     }
 
     fn print(&mut self) {
@@ -125,7 +133,7 @@ macro_rules! round {
 }
 
 /// Every loop over queues of other shapes.
-fn shapes(times: &mut Times, setup: &mut Setup) -> Outcome {
+fn shapes(times: &mut Times, setup: &mut Setup, crowds: &mut Crowds) -> Outcome {
     let shared = &mut setup.shared;
     run!(
         times,
@@ -150,9 +158,9 @@ fn shapes(times: &mut Times, setup: &mut Setup) -> Outcome {
     drain(&mut setup.datagrams.cq)?;
     let sum = &mut setup.sum;
     for typed in [false, true] {
-        setup.hundred.write()?;
-        setup.thousands.write()?;
-        let (hundred, thousands) = (&mut setup.hundred.cq, &mut setup.thousands.cq);
+        crowds.hundred.write()?;
+        crowds.thousands.write()?;
+        let (hundred, thousands) = (&mut crowds.hundred.cq, &mut crowds.thousands.cq);
         if typed {
             run!(times, shapes::counted_typed_among_100(hundred, sum));
             run!(times, shapes::counted_typed_among_10000(thousands, sum));
@@ -167,7 +175,7 @@ fn shapes(times: &mut Times, setup: &mut Setup) -> Outcome {
 fn main() -> Outcome {
     let mut arguments = std::env::args().skip(1);
     let rounds: u32 = arguments.next().ok_or("ROUNDS")?.parse()?;
-    let timed = arguments.next().is_some();
+    let mode = arguments.next();
     let mut setup = Setup::new()?;
     let mut times = Times::default();
     for _ in 0..rounds {
@@ -175,12 +183,16 @@ fn main() -> Outcome {
         round!(any, times, setup);
         round!(typed, times, setup);
     }
-    // By themselves: thousands of queues displace the others from the processor's caches.
-    for _ in 0..rounds {
-        shapes(&mut times, &mut setup)?;
+    if mode.as_deref() != Some("usual") {
+        threads::run(rounds, &mut times, &mut setup)?;
+        // By themselves: thousands of queues displace the others from the processor's caches.
+        let mut crowds = Crowds::new()?;
+        for _ in 0..rounds {
+            shapes(&mut times, &mut setup, &mut crowds)?;
+        }
     }
     println!("sum {} {}", setup.sum, setup.kept[0].wr_id);
-    if timed {
+    if mode.as_deref() == Some("time") {
         times.print();
     }
     Ok(())

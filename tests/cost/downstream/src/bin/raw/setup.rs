@@ -10,7 +10,7 @@ use uverbs::{
     WorkCompletion,
 };
 
-use crate::shapes::{Crowd, Datagrams, Shared};
+use crate::shapes::{Datagrams, Shared};
 
 /// Operations per loop.
 pub const MANY: u32 = 64;
@@ -83,8 +83,6 @@ pub struct Setup {
     pub qp: QueuePair,
     pub shared: Shared,
     pub datagrams: Datagrams,
-    pub hundred: Crowd,
-    pub thousands: Crowd,
     pub send_cq: CompletionQueue,
     pub recv_cq: CompletionQueue,
     pub memory: Memory,
@@ -127,8 +125,6 @@ impl Setup {
             qp,
             shared: Shared::new(&context, &pd)?,
             datagrams: Datagrams::new(&context, &pd)?,
-            hundred: Crowd::new(100)?,
-            thousands: Crowd::new(10_000)?,
             send_cq,
             recv_cq,
             memory,

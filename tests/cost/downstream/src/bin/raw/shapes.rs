@@ -124,6 +124,21 @@ pub fn counted_datagram(datagrams: &mut Datagrams, memory: &Memory) -> Outcome {
     Ok(())
 }
 
+/// Completion queues of many queue pairs.
+pub struct Crowds {
+    pub hundred: Crowd,
+    pub thousands: Crowd,
+}
+
+impl Crowds {
+    pub fn new() -> Outcome<Self> {
+        Ok(Self {
+            hundred: Crowd::new(100)?,
+            thousands: Crowd::new(10_000)?,
+        })
+    }
+}
+
 /// Queue pairs, on a device of their own, that complete in one queue.
 pub struct Crowd {
     pairs: Vec<QueuePair>,

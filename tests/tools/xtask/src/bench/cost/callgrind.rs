@@ -3,6 +3,7 @@
 use anyhow::{Context as _, bail};
 use std::collections::BTreeMap;
 use std::path::Path;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 use testbed::{Command, Guest};
 
@@ -38,7 +39,23 @@ pub(super) fn run(
 
 /// The same for a program on this machine: functions are named with their module.
 pub(super) fn run_here(program: &Path, rounds: u32) -> anyhow::Result<Counts> {
-    let file = std::env::temp_dir().join(format!("uverbs-counts-{}-{rounds}", std::process::id()));
+    let text = output_of(program, &[&rounds.to_string()], &[])?;
+    let counts = Counts::read_as(&text, counted_in_module);
+    if counts.0.is_empty() {
+        bail!("nothing of {} was counted", program.display());
+    }
+    Ok(counts)
+}
+
+/// What Callgrind writes about a program on this machine.
+pub(super) fn output_of(
+    program: &Path,
+    arguments: &[&str],
+    options: &[&str],
+) -> anyhow::Result<String> {
+    static RUNS: AtomicU32 = AtomicU32::new(0);
+    let run = RUNS.fetch_add(1, Ordering::Relaxed);
+    let file = std::env::temp_dir().join(format!("uverbs-counts-{}-{run}", std::process::id()));
     let output = std::process::Command::new("valgrind")
         .args([
             "--quiet",
@@ -46,10 +63,11 @@ pub(super) fn run_here(program: &Path, rounds: u32) -> anyhow::Result<Counts> {
             "--compress-strings=no",
             "--compress-pos=no",
         ])
+        .args(options)
         .arg(format!("--toggle-collect=*{COUNTED}*"))
         .arg(format!("--callgrind-out-file={}", file.display()))
         .arg(program)
-        .arg(rounds.to_string())
+        .args(arguments)
         .output()
         .context("no `valgrind`: apt install valgrind")?;
     if !output.status.success() {
@@ -57,11 +75,7 @@ pub(super) fn run_here(program: &Path, rounds: u32) -> anyhow::Result<Counts> {
     }
     let text = std::fs::read_to_string(&file).with_context(|| file.display().to_string())?;
     std::fs::remove_file(&file)?;
-    let counts = Counts::read_as(&text, counted_in_module);
-    if counts.0.is_empty() {
-        bail!("nothing of {} was counted", program.display());
-    }
-    Ok(counts)
+    Ok(text)
 }
 
 impl Counts {
@@ -118,7 +132,7 @@ impl Counts {
 }
 
 /// The same with the module that it is in.
-fn counted_in_module(name: &str) -> Option<String> {
+pub(super) fn counted_in_module(name: &str) -> Option<String> {
     let (path, _) = name.split_at_checked(name.find(COUNTED)?)?;
     let module = path.trim_end_matches("::").rsplit("::").next()?;
     Some(format!("{module}::{}", counted(name)?))

@@ -7,6 +7,7 @@
 
 pub(super) mod c_face;
 mod callgrind;
+pub(super) mod hot;
 mod libmlx5;
 mod oracle;
 mod start;

@@ -66,6 +66,11 @@ const ROWS: &[Row] = &[
     ),
 ];
 
+/// The functions of the table's rows.
+pub(super) fn functions() -> impl Iterator<Item = &'static str> {
+    ROWS.iter().map(|row| row.function)
+}
+
 /// Loops over queues of other shapes.
 const SHAPES: &[Row] = &[
     row("receive of a shared queue", "counted_shared_receive", None),
@@ -89,8 +94,19 @@ const SHAPES: &[Row] = &[
 /// Where they are.
 const OF_SHAPES: &str = "shapes";
 
+/// Loops of two threads on one queue pair.
+const THREADS: &[Row] = &[
+    row("write, another thread polls", "counted_post", None),
+    row("its completion, another thread posts", "counted_poll", None),
+    row("the write, typed", "counted_typed_post", None),
+    row("the completion, typed", "counted_typed_poll", None),
+];
+
+/// Where they are.
+const OF_THREADS: &str = "threads";
+
 /// The handles of any vendor, and those of one.
-const HANDLES: [&str; 2] = ["any", "typed"];
+pub(super) const HANDLES: [&str; 2] = ["any", "typed"];
 
 /// The figures of one build.
 struct Build {
@@ -126,7 +142,7 @@ impl Build {
 }
 
 /// Builds the crate in a folder of its own, without settings of this workspace.
-fn build(profile: &str, lto: &str) -> anyhow::Result<PathBuf> {
+pub(super) fn build(profile: &str, lto: &str) -> anyhow::Result<PathBuf> {
     let root = cargo::workspace();
     let target = root.join("target/downstream").join(profile);
     let status = Command::new("cargo")
@@ -236,12 +252,13 @@ fn print(builds: &[Build; 2], libmlx5: &Libmlx5) -> anyhow::Result<()> {
 /// The second table: they have no goals.
 fn print_shapes(builds: &[Build; 2]) -> anyhow::Result<()> {
     println!("\n| queues of other shapes | instructions | LTO | ns |\n|---|---|---|---|");
-    for row in SHAPES {
+    let shapes = SHAPES.iter().map(|row| (row, OF_SHAPES));
+    for (row, of) in shapes.chain(THREADS.iter().map(|row| (row, OF_THREADS))) {
         let mut line = format!("| {} |", row.name);
         for build in builds {
-            line += &cell(format_args!("{:.1}", build.instructions(OF_SHAPES, row)?));
+            line += &cell(format_args!("{:.1}", build.instructions(of, row)?));
         }
-        let [least, median] = builds[0].nanoseconds(OF_SHAPES, row)?;
+        let [least, median] = builds[0].nanoseconds(of, row)?;
         println!("{line} {least:.1} ({median:.1}) |");
     }
     Ok(())
@@ -270,7 +287,8 @@ fn json(build: &Build) -> anyhow::Result<Value> {
         .iter()
         .flat_map(|row| HANDLES.map(|handle| (row, handle)));
     let shapes = SHAPES.iter().map(|row| (row, OF_SHAPES));
-    let rows = usual.chain(shapes).map(|(row, handle)| {
+    let threads = THREADS.iter().map(|row| (row, OF_THREADS));
+    let rows = usual.chain(shapes).chain(threads).map(|(row, handle)| {
         Ok(json!({
             "name": row.name,
             "handle": handle,
