@@ -16,13 +16,13 @@ use proptest::prelude::*;
 use uverbs::address::GlobalRoute;
 use uverbs::attr::{Psn, QpAttr, QpCreateFlags};
 use uverbs::link::Mtu;
-use uverbs::memory::{DmabufRange, MrAdvice, MrAdviceFlags, MwType};
+use uverbs::memory::{DmabufRange, LocalKey, MrAdvice, MrAdviceFlags, MwType};
 use uverbs::owned::{self, Work};
 use uverbs::rate::Rate;
 use uverbs::time::{AckTimeout, RetryCount, RnrRetry, RnrTimer};
 use uverbs::{
     AccessFlags, AddressVector, CompletionQueue, Context, ErrorKind, Gid, ProtectionDomain,
-    QpState, QpType, QueuePair, Result, SendFlags, SendRequest,
+    QpState, QpType, QueuePair, Result, SendFlags, SendRequest, Sge,
 };
 
 /// A queue pair that is connected to itself.
@@ -154,6 +154,20 @@ fn what_is_made_has_a_name() {
         assert_eq!(error.kind(), ErrorKind::InvalidInput, "{what}: {error}");
         assert_eq!(bench.fake.calls(), before, "{what}");
     };
+    let before = bench.fake.calls();
+    let range = Sge {
+        address: 0,
+        length: 1,
+        key: LocalKey::from_raw(1),
+    };
+    let ranges = vec![range; 4096];
+    let prefetch = |ranges| pd.advise(MrAdvice::Prefetch, MrAdviceFlags::empty(), ranges);
+    let error = prefetch(&ranges).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::LimitExceeded, "{error}");
+    assert_eq!(bench.fake.calls(), before);
+    let error = prefetch(&ranges[1..]).unwrap_err();
+    assert_ne!(error.kind(), ErrorKind::LimitExceeded, "{error}");
+    assert_ne!(bench.fake.calls(), before, "the kernel was asked");
     let before = bench.fake.calls();
     for at in 0..32_u32 {
         let bit = 1 << at;

@@ -434,3 +434,57 @@ pub trait Qp: Debug + Send {
         self.submit_recv().map_err(|error| (0, error))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A queue with these results of looking for a completion, and how many slots were returned.
+    #[derive(Debug)]
+    struct Queue(Vec<Result<Option<u64>, PollError>>, usize);
+
+    impl Cq for Queue {
+        fn object(&self) -> &Arc<Object> {
+            panic!("it has no object")
+        }
+
+        fn entries(&self) -> u32 {
+            8
+        }
+
+        fn next(&mut self) -> Result<Option<WorkCompletion>, PollError> {
+            if self.0.is_empty() {
+                return Ok(None);
+            }
+            let found = self.0.remove(0)?;
+            Ok(found.map(|wr_id| WorkCompletion {
+                wr_id,
+                ..WorkCompletion::default()
+            }))
+        }
+
+        fn release(&mut self) {
+            self.1 += 1;
+        }
+
+        fn arm(&mut self, _: bool) -> Result<()> {
+            panic!("it raises no events")
+        }
+    }
+
+    #[test]
+    fn completions_before_an_error_are_delivered() {
+        let corrupt = || Err(PollError::Corrupt);
+        let mut queue = Queue(vec![Ok(Some(1)), Ok(Some(2)), corrupt(), Ok(Some(3))], 0);
+        let mut out = [WorkCompletion::default(); 4];
+        assert_eq!(queue.poll_into(&mut out), Ok(2));
+        assert_eq!((out[0].wr_id, out[1].wr_id, queue.1), (1, 2, 1));
+        assert_eq!(queue.poll_into(&mut out[..0]), Ok(0));
+        assert_eq!(queue.poll_into(&mut out[..1]), Ok(1));
+        assert_eq!((out[0].wr_id, queue.1), (3, 2));
+        assert_eq!(queue.poll_into(&mut out), Ok(0));
+        queue.0 = vec![corrupt(), Ok(Some(4))];
+        assert_eq!(queue.poll_into(&mut out), Err(PollError::Corrupt));
+        assert_eq!(queue.1, 2, "nothing was taken");
+    }
+}

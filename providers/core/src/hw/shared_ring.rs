@@ -296,6 +296,7 @@ mod tests {
     fn what_is_put_is_read() {
         let ring = SharedRing::new(memory(), LAYOUT).unwrap();
         assert!(ring.put(7, 0, &[1_u64, 2, 3]));
+        assert_eq!(format!("{ring:?}"), "SharedRing(8 slots of 64 bytes)");
         ring.publish(8);
         assert_eq!(ring.producer(), Some(0));
         assert_eq!(ring.read::<[u64; 3]>(7), Some([1, 2, 3]));

@@ -2,12 +2,12 @@
 
 use uverbs_uapi::ib_user_verbs::{
     ib_uverbs_create_flow, ib_uverbs_ex_modify_wq, ib_uverbs_ex_query_device_resp,
-    ib_uverbs_query_device_resp,
+    ib_uverbs_poll_cq_resp, ib_uverbs_query_device_resp, ib_uverbs_wc,
 };
 use zerocopy::{FromBytes as _, IntoBytes as _};
 
 use super::{Bench, Script};
-use crate::cmd::{device, flow, wq};
+use crate::cmd::{cq, device, flow, wq};
 use crate::error::ErrorKind;
 use crate::sys::Uhw;
 
@@ -71,6 +71,58 @@ fn every_attribute_of_a_device_is_read() {
     assert_eq!(attr.node_guid.to_u64(), base.node_guid.get());
     assert_eq!(attr.sys_image_guid.to_u64(), base.sys_image_guid.get());
     assert_eq!(attr.atomic_cap.raw(), base.atomic_cap);
+}
+
+#[test]
+fn every_attribute_that_only_the_extended_query_has_is_read() {
+    let bytes = pattern::<{ size_of::<ib_uverbs_ex_query_device_resp>() }>();
+    let reply = ib_uverbs_ex_query_device_resp::read_from_bytes(&bytes).unwrap();
+    let reply = ib_uverbs_ex_query_device_resp {
+        response_length: u32::try_from(bytes.len()).unwrap(),
+        ..reply
+    };
+    let bench = Bench::new(Script::new().replying("x1", reply.as_bytes()));
+    let attr = device::query(&bench.file, &Uhw::NONE).unwrap();
+    let odp = &reply.odp_caps.per_transport_caps;
+    let (rss, tags) = (&reply.rss_caps, &reply.tm_caps);
+    let moderation = &reply.cq_moderation_caps;
+    macro_rules! equal {
+        ($($found:expr => $sent:expr;)*) => {
+            $(assert_eq!($found, $sent, stringify!($sent));)*
+        };
+    }
+    equal! {
+        attr.caps.bits() => reply.device_cap_flags_ex;
+        attr.odp.general.bits() => reply.odp_caps.general_caps;
+        attr.odp.rc.bits() => odp.rc_odp_caps;
+        attr.odp.uc.bits() => odp.uc_odp_caps;
+        attr.odp.ud.bits() => odp.ud_odp_caps;
+        attr.odp.xrc.bits() => reply.xrc_odp_caps;
+        attr.completion_timestamp_mask => reply.timestamp_mask;
+        attr.hca_core_clock_khz => reply.hca_core_clock;
+        attr.rss.supported_qp_types => rss.supported_qpts;
+        attr.rss.max_indirection_tables => rss.max_rwq_indirection_tables;
+        attr.rss.max_indirection_table_size => rss.max_rwq_indirection_table_size;
+        attr.max_wq_type_rq => reply.max_wq_type_rq;
+        attr.raw_packet.bits() => reply.raw_packet_caps;
+        attr.tag_matching.max_rndv_hdr_size => tags.max_rndv_hdr_size;
+        attr.tag_matching.max_num_tags => tags.max_num_tags;
+        attr.tag_matching.flags.bits() => tags.flags;
+        attr.tag_matching.max_ops => tags.max_ops;
+        attr.tag_matching.max_sge => tags.max_sge;
+        attr.cq_moderation.max_count => moderation.max_cq_moderation_count;
+        attr.cq_moderation.max_period_us => moderation.max_cq_moderation_period;
+        attr.max_dm_size => reply.max_dm_size;
+    }
+}
+
+#[test]
+fn as_many_completions_are_asked_for_as_a_reply_can_have() {
+    let bytes = |completions: usize| {
+        size_of::<ib_uverbs_poll_cq_resp>() + completions * size_of::<ib_uverbs_wc>()
+    };
+    assert!(u16::try_from(bytes(cq::MAX_POLLED)).is_ok());
+    assert!(u16::try_from(bytes(cq::MAX_POLLED + 1)).is_err());
 }
 
 #[test]
