@@ -70,8 +70,8 @@ impl<V: Vendor> Poller<'_, V> {
         }
     }
 
-    /// `ibv_poll_cq` for one—takes the oldest completion, if there is one, and writes all its fields
-    /// to `out`; returns whether there was one.
+    /// `ibv_poll_cq` for one—takes the oldest completion, if there is one, and writes all of its
+    /// fields to `out`; returns whether there was one.
     ///
     /// For who keeps completions: less work than to take one and to ask for the
     /// [whole](Completion::whole). No system call.

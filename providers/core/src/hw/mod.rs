@@ -9,7 +9,7 @@
 //! | memory | width | how that is ensured |
 //! |---|---|---|
 //! | [`Pages`] (queues that own their memory), exposed memory | 8-byte words; single bytes after the last whole word | `Words`: a part of a word is written by compare-and-exchange of the word |
-//! | [`UnitRing`], [`BlockRing`] | 8-byte words | a [`Part`] has one owner; accesses of other widths need exclusive access to the ring ([`BlockMut`]) |
+//! | [`UnitRing`], [`BlockRing`], [`BlockCursor`] | 8-byte words | a [`Part`] has one owner; accesses of other widths need exclusive access to the ring ([`BlockMut`]) |
 //! | [`SharedRing`]: its slots | 8-byte words | it owns its mapping |
 //! | [`SharedRing`]: its two indexes | 4 bytes | the same |
 //! | [`Record`] | 4 bytes | each has its own slot |
@@ -27,6 +27,7 @@
 //! respect to a device is in [`barrier`].
 
 pub mod barrier;
+mod block_cursor;
 mod block_ring;
 mod counter;
 mod mmio;
@@ -41,7 +42,8 @@ mod wide;
 mod window;
 mod words;
 
-pub use block_ring::{Block, BlockCursor, BlockMut, BlockRing};
+pub use block_cursor::BlockCursor;
+pub use block_ring::{Block, BlockMut, BlockRing};
 pub use counter::Counter;
 pub use mmio::{HAS_REGISTERS, Register};
 pub use pack::{Pack, partial};

@@ -21,9 +21,9 @@ use testbed::host;
 /// documentation, what safe programs can reach, public items, package contents, licences, tests of
 /// faults, ABI, concurrency models, Miri, another architecture, and every level of tests.
 ///
-/// On two cores without KVM that takes three quarters of an hour: the tests on rxe and those on mlx5
-/// run at the same time, unless `--all` or `--steady` is given. The last lines say what was left
-/// out, and the commands that run it.
+/// On two cores without KVM that takes three quarters of an hour: the tests on rxe and those on
+/// mlx5 run at the same time, unless `--all` or `--steady` is given. The last lines say what was
+/// left out, and the commands that run it.
 #[derive(Args, Debug)]
 pub(crate) struct Options {
     /// Stop at the first step that fails.

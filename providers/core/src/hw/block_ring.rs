@@ -1,7 +1,7 @@
 //! A ring of 64-byte blocks of four units each: send requests and completions take whole blocks.
 //!
 //! The block's number is masked once; the offsets inside a block are then constants in the code.
-//! [`cursor`] walks around a ring without masking.
+//! A [`BlockCursor`](super::BlockCursor) walks around a ring without masking.
 //!
 //! # Safety
 //!
@@ -16,8 +16,6 @@
     reason = "units are aligned to 16 when a ring is made"
 )]
 
-mod cursor;
-
 use std::marker::PhantomData;
 use std::ops::Deref;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -26,12 +24,10 @@ use super::unit_ring::UNIT;
 use super::wide::{self, Wide};
 use super::{Part, UnitRing};
 
-pub use cursor::BlockCursor;
-
 /// Units per block.
-const UNITS: usize = 4;
+pub(super) const UNITS: usize = 4;
 /// Bytes per block.
-const BYTES: usize = UNITS * UNIT;
+pub(super) const BYTES: usize = UNITS * UNIT;
 
 /// A ring of blocks, and of the units that they are made of.
 #[derive(Debug)]
@@ -109,6 +105,18 @@ impl Deref for BlockRing {
 }
 
 impl<'r> Block<'r> {
+    /// The block that starts here.
+    ///
+    /// # Safety
+    /// It is a block of a ring that lives as long.
+    #[inline]
+    pub(super) const unsafe fn new(start: *mut [u64; 2]) -> Self {
+        Self {
+            start,
+            ring: PhantomData,
+        }
+    }
+
     /// Loads a word (`at` is masked, below 8) in memory order, by one access.
     #[inline]
     pub fn word(self, at: usize) -> u64 {

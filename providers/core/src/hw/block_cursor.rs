@@ -5,11 +5,12 @@
 //! `at` and `first` point to blocks of `ring`, which the cursor owns a share of. Steps go from one
 //! to the next at a distance that divides the length of the ring, so that they meet `end` before
 //! they would leave it, and go on with `first`.
+#![allow(unsafe_code, reason = "points into memory shared with a device")]
 
-use std::marker::PhantomData;
 use std::sync::Arc;
 
-use super::{BYTES, Block, BlockRing, UNITS};
+use super::block_ring::{BYTES, UNITS};
+use super::{Block, BlockRing};
 
 /// A walk around a ring, by blocks at equal distances. The block that it is at is found without
 /// looking into the ring.
@@ -38,7 +39,8 @@ pub struct BlockCursor {
     /// Behind the last block.
     end: *mut [u64; 2],
     first: *mut [u64; 2],
-    ring: Arc<BlockRing>,
+    /// Keeps the blocks.
+    _ring: Arc<BlockRing>,
 }
 
 // SAFETY: the pointers are into a ring that the cursor shares, and which may be shared with other
@@ -54,7 +56,7 @@ impl BlockCursor {
         let blocks = ring.blocks();
         let shift = shift.min(blocks.ilog2());
         let distance = 1 << shift;
-        let start = ring.units.start();
+        let start = ring.start();
         let block = |number: u32| start.wrapping_add(number as usize * UNITS);
         let first = block(ring.index(number) & (distance - 1));
         Self {
@@ -63,17 +65,15 @@ impl BlockCursor {
             shift: BYTES.ilog2() + shift,
             end: first.wrapping_add(blocks as usize * UNITS),
             first,
-            ring: Arc::clone(ring),
+            _ring: Arc::clone(ring),
         }
     }
 
     /// The block that it is at.
     #[inline]
     pub fn block(&self) -> Block<'_> {
-        Block {
-            start: self.at,
-            ring: PhantomData,
-        }
+        // SAFETY: of the ring, which this keeps.
+        unsafe { Block::new(self.at) }
     }
 
     /// Goes to the next block; returns whether that began another round.
@@ -101,10 +101,9 @@ impl BlockCursor {
         let count = slots.len().min(most);
         let mut at = begin;
         for slot in slots.get_mut(..count).unwrap_or_default() {
-            let block = Block {
-                start: at,
-                ring: PhantomData,
-            };
+            // SAFETY: of the ring, which this keeps: there are `most` from the first one to the end
+            // of the round.
+            let block = unsafe { Block::new(at) };
             if !each(block, slot) {
                 break;
             }
@@ -124,12 +123,6 @@ impl BlockCursor {
             self.at = self.first;
         }
         is_round
-    }
-
-    /// The ring.
-    #[inline]
-    pub fn ring(&self) -> &Arc<BlockRing> {
-        &self.ring
     }
 }
 
@@ -208,6 +201,5 @@ mod tests {
         drop(ring);
         cursor.step();
         assert_eq!(cursor.block().word(0), 5);
-        assert_eq!(cursor.ring().blocks(), 2);
     }
 }
