@@ -4,6 +4,7 @@
 //! are modelled: its owner, the number of completions it represents, and the last word. The rest is
 //! read only by the poller.
 
+use std::sync::Arc;
 use std::sync::atomic::AtomicU64 as Plain;
 
 use super::atomic::{AtomicU64, Ordering};
