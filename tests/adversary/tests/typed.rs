@@ -71,10 +71,35 @@ impl<D: Device> Loop<D> {
     }
 }
 
-/// What a program sees of completions by a typed poller, and by the other one.
-fn both<V: Vendor>(cq: &mut CompletionQueue) -> Vec<WorkCompletion> {
+/// How completions are taken.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum Way {
+    /// Their fields are asked for.
+    Fields,
+    /// All fields are written to where another completion was.
+    Whole,
+}
+
+/// The completions that there are. By fields they are what a program sees by a typed poller, and by
+/// the other one.
+fn all<V: Vendor>(cq: &mut CompletionQueue, way: Way) -> Vec<WorkCompletion> {
     let mut seen = Vec::new();
     let mut poller = cq.poller::<V>().unwrap();
+    if way == Way::Whole {
+        let mut done = WorkCompletion {
+            imm: Some(1),
+            byte_len: 2,
+            vendor_err: 3,
+            ..WorkCompletion::default()
+        };
+        while poller.poll_whole(&mut done).unwrap() {
+            seen.push(done);
+        }
+        let before = done;
+        assert!(!poller.poll_whole(&mut done).unwrap());
+        assert_eq!(done, before);
+        return seen;
+    }
     while let Some(done) = poller.poll().unwrap() {
         let whole = done.whole();
         assert_eq!(
@@ -90,7 +115,7 @@ fn both<V: Vendor>(cq: &mut CompletionQueue) -> Vec<WorkCompletion> {
     seen
 }
 
-fn traffic<V: Vendor>(device: impl Device) {
+fn traffic<V: Vendor>(device: impl Device, way: Way) {
     let mut it = Loop::new(device);
     let (first, second) = (it.sge(0, 64), it.sge(1024, 64));
     let (from, room) = ([first], [second]);
@@ -123,13 +148,19 @@ fn traffic<V: Vendor>(device: impl Device) {
     batch.submit().unwrap();
     drop(sender);
     it.device.run();
-    let mut seen = both::<V>(&mut it.cq);
+    let mut seen = all::<V>(&mut it.cq, way);
     seen.sort_by_key(|done| done.wr_id);
     let ids: Vec<_> = seen.iter().map(|done| done.wr_id).collect();
     assert_eq!(ids, [0, 1, 10, 11]);
     assert!(seen.iter().all(|done| done.status.is_success()));
     assert_eq!((seen[0].imm, seen[0].byte_len), (Some(9), 64));
     assert_eq!((seen[1].imm, seen[1].byte_len), (None, 32));
+    assert_eq!(seen[3].opcode, WcOpcode::Send);
+    let number = it.qp.qp_num();
+    assert!(
+        seen.iter()
+            .all(|done| done.qp_num == number && done.vendor_err == 0)
+    );
     assert_eq!(it.get(1024), 5);
 
     // A batch that is forgotten or dropped is not sent, whoever posts next.
@@ -196,7 +227,7 @@ fn traffic<V: Vendor>(device: impl Device) {
     unsafe { sender.post(&SendRequest::write(&from, wrong).wr_id(30).signaled()) }.unwrap();
     drop(sender);
     it.device.run();
-    let failed = both::<V>(&mut it.cq);
+    let failed = all::<V>(&mut it.cq, way);
     assert_eq!(failed.len(), 1);
     assert!(failed[0].wr_id == 30 && !failed[0].status.is_success());
 }
@@ -216,14 +247,21 @@ fn refusals<V: Vendor>(device: impl Device) {
 
 #[test]
 fn typed_handles_of_rxe() {
-    traffic::<Rxe>(Fakes::default());
+    for way in [Way::Fields, Way::Whole] {
+        traffic::<Rxe>(Fakes::default(), way);
+    }
     refusals::<Mlx5>(Fakes::default());
 }
 
 #[test]
 fn typed_handles_of_mlx5() {
-    for cqe_version in [0, 1] {
-        traffic::<Mlx5>(Cards::new(cqe_version));
+    for (cqe_version, way) in [
+        (0, Way::Fields),
+        (1, Way::Fields),
+        (0, Way::Whole),
+        (1, Way::Whole),
+    ] {
+        traffic::<Mlx5>(Cards::new(cqe_version), way);
     }
     refusals::<Rxe>(Cards::new(1));
 }
