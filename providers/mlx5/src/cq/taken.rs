@@ -129,11 +129,15 @@ impl contract::Entry for Taken {
     #[inline(never)]
     fn whole(&self) -> WorkCompletion {
         match &self.what {
-            What::Sent(kind, counts) => WorkCompletion {
+            What::Sent(kind, _) => WorkCompletion {
                 wr_id: self.wr_id,
                 qp_num: self.number,
                 opcode: kind.opcode(),
-                byte_len: cqe::sent_bytes(kind.opcode(), *counts),
+                byte_len: if kind.has_length() {
+                    self.byte_len()
+                } else {
+                    0
+                },
                 ..SENT
             },
             What::Received(checksums, message) => {

@@ -206,33 +206,6 @@ impl<'r> Entry<'r> {
         self.block.word(5)
     }
 
-    /// The results of a request.
-    #[inline]
-    pub(crate) fn sent(&self, wr_id: u64, opcode: WcOpcode, qp_num: u32) -> WorkCompletion {
-        let mut done = SENT;
-        self.sent_into(&mut done, wr_id, opcode, qp_num);
-        done
-    }
-
-    /// Writes the completion to `done`, whatever its former value was.
-    #[inline]
-    pub(crate) fn sent_into(
-        &self,
-        done: &mut WorkCompletion,
-        wr_id: u64,
-        opcode: WcOpcode,
-        qp_num: u32,
-    ) {
-        // As a whole, which takes fewer stores than field by field.
-        *done = SENT;
-        done.wr_id = wr_id;
-        done.opcode = opcode;
-        done.qp_num = qp_num;
-        if let WcOpcode::RdmaRead | WcOpcode::CompareSwap | WcOpcode::FetchAdd = opcode {
-            done.byte_len = sent_bytes(opcode, self.counts());
-        }
-    }
-
     /// The words that describe a message.
     #[inline]
     pub(crate) fn message(&self) -> Message {

@@ -5,7 +5,7 @@ use std::marker::PhantomData;
 
 use uverbs_core::types::WorkCompletion;
 
-use crate::cqe::{Checksums, Entry, opcode};
+use crate::cqe::{Checksums, Entry, SENT, opcode, sent_bytes};
 use crate::tracker::Sent;
 
 /// What is made of an entry and the request that it completes.
@@ -23,12 +23,21 @@ pub(crate) trait Found: From<WorkCompletion> {
 impl Found for WorkCompletion {
     #[inline(always)]
     fn sent(entry: &Entry<'_>, sent: Sent, number: u32) -> Self {
-        entry.sent(sent.wr_id, sent.kind.opcode(), number)
+        let mut done = SENT;
+        done.put_sent(entry, sent, number);
+        done
     }
 
     #[inline(always)]
     fn put_sent(&mut self, entry: &Entry<'_>, sent: Sent, number: u32) {
-        entry.sent_into(self, sent.wr_id, sent.kind.opcode(), number);
+        // As a whole, which takes fewer stores than field by field.
+        *self = SENT;
+        self.wr_id = sent.wr_id;
+        self.opcode = sent.kind.opcode();
+        self.qp_num = number;
+        if sent.kind.has_length() {
+            self.byte_len = sent_bytes(self.opcode, entry.counts());
+        }
     }
 
     #[inline(always)]

@@ -5,7 +5,7 @@ use std::sync::{Arc, Weak};
 use uverbs_core::types::{WcOpcode, WorkCompletion};
 use uverbs_core::{PollError, Result};
 
-use super::Destination;
+use super::{Destination, Found};
 use crate::cqe::CqShared;
 use crate::cqe::ring::{CqRing, Look, Place};
 use crate::cqe::{self, Checksums, Entry, Tail, format, opcode};
@@ -115,11 +115,7 @@ impl Owners {
         }
         match tail.opcode() {
             opcode::REQUEST => match sent(owner, position, tail) {
-                Request::Of((pair, sent)) => Ok(Some(entry.sent(
-                    sent.wr_id,
-                    sent.kind.opcode(),
-                    pair.number(),
-                ))),
+                Request::Of((pair, sent)) => Ok(Some(Found::sent(&entry, sent, pair.number()))),
                 other => none(&other),
             },
             kind @ (opcode::RECEIVE_WRITE_IMM
