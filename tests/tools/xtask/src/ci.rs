@@ -1,7 +1,5 @@
 //! `cargo xtask ci`: everything that has to pass before a change is accepted.
 
-mod at_once;
-
 use crate::cargo::cargo;
 use crate::test::Level;
 use crate::{
@@ -13,7 +11,7 @@ use clap::Args;
 use std::fs;
 use std::io::ErrorKind;
 use std::process::ExitCode;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 use testbed::cargo::workspace;
 use testbed::host;
 
@@ -21,9 +19,8 @@ use testbed::host;
 /// documentation, what safe programs can reach, public items, package contents, licences, tests of
 /// faults, ABI, concurrency models, Miri, another architecture, and every level of tests.
 ///
-/// On two cores without KVM that takes three quarters of an hour: the tests on rxe and those on
-/// mlx5 run at the same time, unless `--all` or `--steady` is given. The last lines say what was
-/// left out, and the commands that run it.
+/// On two cores without KVM that takes 55 minutes to an hour. The last lines say what was left
+/// out, and the commands that run it.
 #[derive(Args, Debug)]
 pub(crate) struct Options {
     /// Stop at the first step that fails.
@@ -72,13 +69,6 @@ const MORE: [(&str, &str); 6] = [
     ),
     ("cargo xtask fuzz", "the fuzz targets"),
 ];
-
-/// How a step ended.
-struct Outcome {
-    step: &'static str,
-    failed: bool,
-    took: Duration,
-}
 
 type Step = (&'static str, fn(&Options) -> anyhow::Result<()>);
 
@@ -197,33 +187,35 @@ pub(crate) fn run(options: &Options) -> anyhow::Result<ExitCode> {
         );
     }
     let start = Instant::now();
-    let mut results: Vec<Outcome> = Vec::new();
+    let mut results = Vec::new();
     for (name, step) in STEPS {
-        if !options.wants(name) || results.iter().any(|result| result.step == name) {
+        if !options.wants(name) {
             continue;
         }
         let minutes = start.elapsed().as_secs() / 60;
         host::say(format_args!("checks: {name} (after {minutes} min)"));
-        let partner = at_once::partner(name, |step| options.wants(step));
-        match partner.filter(|_| !options.alone()) {
-            Some(partner) => results.extend(at_once::run(name, partner)?),
-            None => results.push(one(name, step, options)),
+        let since = Instant::now();
+        let result = step(options);
+        if let Err(error) = &result {
+            eprintln!("error: {name}: {error:#}");
         }
-        if options.fail_fast && results.iter().any(|result| result.failed) {
+        tidy(name);
+        let failed = result.is_err();
+        results.push((name, failed, since.elapsed().as_secs()));
+        if failed && options.fail_fast {
             break;
         }
     }
-    for Outcome { step, failed, took } in &results {
+    for (name, failed, seconds) in &results {
         println!(
-            "{step:<10} {:<6} {:>5} s",
-            if *failed { "FAILED" } else { "ok" },
-            took.as_secs()
+            "{name:<10} {:<6} {seconds:>5} s",
+            if *failed { "FAILED" } else { "ok" }
         );
     }
     if options.steps.is_empty() {
         println!("{}", options.left_out());
     }
-    let failed = results.iter().any(|result| result.failed);
+    let failed = results.iter().any(|(_, failed, _)| *failed);
     Ok(if failed {
         ExitCode::FAILURE
     } else {
@@ -231,28 +223,7 @@ pub(crate) fn run(options: &Options) -> anyhow::Result<ExitCode> {
     })
 }
 
-/// Runs a step, and removes what only it needed.
-fn one(name: &'static str, step: fn(&Options) -> anyhow::Result<()>, options: &Options) -> Outcome {
-    let since = Instant::now();
-    let result = step(options);
-    if let Err(error) = &result {
-        eprintln!("error: {name}: {error:#}");
-    }
-    tidy(name);
-    Outcome {
-        step: name,
-        failed: result.is_err(),
-        took: since.elapsed(),
-    }
-}
-
 impl Options {
-    /// Whether no two steps are to run at the same time: a machine has all of the host then, and
-    /// what fails has no such excuse.
-    fn alone(&self) -> bool {
-        self.all || self.steady
-    }
-
     fn wants(&self, step: &str) -> bool {
         if self.steps.is_empty() {
             return self.all || !LONG.contains(&step);
