@@ -72,7 +72,8 @@ impl BlockCursor {
     /// The block that it is at.
     #[inline]
     pub fn block(&self) -> Block<'_> {
-        // SAFETY: of the ring, which this keeps.
+        // SAFETY: `at` is a block of the ring (see the module's safety section), which this keeps,
+        // and which is borrowed as long as the block.
         unsafe { Block::new(self.at) }
     }
 

@@ -229,6 +229,9 @@ impl ReceiveRing {
         self.tail = self.tracker.received_tail();
     }
 
+    /// Finds room for one more request, where there seemed to be none.
+    #[cold]
+    #[inline(never)]
     fn make_room(&mut self) -> Result<(), PostError> {
         if self.room == 0 {
             return Err(PostError::WrongState);

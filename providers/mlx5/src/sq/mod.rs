@@ -331,8 +331,7 @@ impl SendRing {
         if self.room == 0 {
             return Err(PostError::WrongState);
         }
-        self.tail = self.tracker.send.done();
-        self.set_usual_end();
+        self.look_for_room(self.end.flags);
         if self.is_full() {
             return Err(PostError::QueueFull);
         }

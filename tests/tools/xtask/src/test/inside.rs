@@ -1,6 +1,6 @@
 //! Tests that run inside machines.
 
-use super::{Options, QUICK_KERNEL, Way, kernels, old_rxe, require};
+use super::{Options, Way, kernels, old_rxe, require};
 use crate::coverage::record::{MARK, REPORT, RequestsByKernel};
 use crate::lines::measure::{COUNTING, FILE, VARIABLE};
 use anyhow::bail;
@@ -34,10 +34,6 @@ const IB_ALONE: &str = "ib_";
 const ROCE_ALONE: &str = "roce_";
 const RXE_ALONE: &str = "rxe_";
 const MLX5_ALONE: &str = "mlx5_";
-
-/// A test of the numbers that the library chooses for mlx5's queues. It creates thousands of queue
-/// pairs, and kernels do not differ in it: of a selection, one run is enough.
-const OF_ONE_KERNEL: &str = "numbers_come_again";
 
 /// The program that counts the kernel's objects.
 const INVENTORY: &str = "count-objects";
@@ -167,11 +163,6 @@ pub(crate) fn mlx5(options: &Options, unsteady: &mut Vec<String>) -> anyhow::Res
             "fixed"
         } else {
             "as-needed"
-        };
-        let suite = if options.selected && (kernel, way) != (QUICK_KERNEL, Way::Auto) {
-            suite.leave_out(OF_ONE_KERNEL)
-        } else {
-            suite
         };
         let summary = with_options(suite, options, way)
             .env(DOORBELLS_VARIABLE, doorbells)
