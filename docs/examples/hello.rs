@@ -9,7 +9,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut cq = context.create_cq(16)?;
     let prepared = pd.queue_pair(Rc, &cq, &cq).build()?;
 
-    // Two processes would tell each other these 27 bytes; here the peer is the queue pair itself.
+    // Two processes would exchange these 27 bytes; here the peer is the queue pair itself.
     let endpoint = prepared.endpoint();
     let mut qp = owned::QueuePair::new(prepared.handshake(endpoint)?);
 
