@@ -44,12 +44,12 @@ pub(crate) struct Inner {
     info: DeviceInfo,
     sysfs: Sysfs,
     fork: OnceLock<ForkGuard>,
-    /// Boxed, because hardly a program has one: with one word more, all of this would be in a
-    /// larger class of the allocator.
+    /// Boxed, because few programs have one: one more word would move all of this into a larger
+    /// size class of the allocator.
     recorder: Option<Box<Arc<dyn Recording>>>,
 }
 
-/// A recorder, as a kernel and by what it missed.
+/// A recorder: a kernel that also knows what it missed.
 trait Recording: Kernel {
     fn unrecorded(&self) -> u64;
 }

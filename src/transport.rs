@@ -16,11 +16,11 @@
 //! # }
 //! ```
 //!
-//! A program that learns the transport only when it runs passes a [`QpType`], which is a
+//! A program that learns the transport only at run time passes a [`QpType`], which is a
 //! [`Transport`] of its own: everything is there, and what does not apply is ignored or refused at
 //! run time, as everywhere in libibverbs. Types without a parameter (`QueuePair`) are of that form.
-//! [`untyped`](crate::QueuePair::untyped) and [`typed`](crate::QueuePair::typed) lead from one form
-//! to the other; neither costs anything, because a transport's type is all there is of it.
+//! [`untyped`](crate::QueuePair::untyped) and [`typed`](crate::QueuePair::typed) convert between
+//! the two forms; neither costs anything, because a transport exists only as a type.
 //!
 //! | transport | made ready by | receives from | sends | own settings |
 //! |---|---|---|---|---|
@@ -214,7 +214,7 @@ properties! {
     NamesTarget: DcInitiator;
 }
 
-/// Posts requests of this kind with nothing else said.
+/// Posts requests of this kind, which need no further information.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` queue pairs do not carry {K} requests like this",
     label = "not an operation of this transport",
@@ -222,7 +222,7 @@ properties! {
 )]
 pub trait Carries<K: Kind>: Transport {}
 
-/// A [`QpType`] may carry anything: what it does not is refused when it is posted.
+/// A [`QpType`] may carry anything: what it does not carry is refused when it is posted.
 impl<K: Kind> Carries<K> for QpType {}
 
 macro_rules! carried {

@@ -1,4 +1,4 @@
-//! A thread that reads the events of a channel, for those who do not wait for its file themselves.
+//! A thread that reads the events of a channel, for users that do not wait for its file themselves.
 
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::thread;
@@ -9,15 +9,15 @@ use uverbs_core::sys::Bell;
 
 use super::channel::Channel;
 
-/// The thread of one channel. It ends with the channel, or when events cannot be read any more.
+/// The thread of one channel. It ends with the channel, or when events can no longer be read.
 #[derive(Debug, Default)]
 pub(super) struct Attendant {
     bell: Mutex<Option<Arc<Bell>>>,
 }
 
 impl Attendant {
-    /// Starts the thread, if it does not run. Without one, as when there can be no more threads,
-    /// only those hear of events who wait for the file.
+    /// Starts the thread, if it is not running. Without it (no more threads can be started), events
+    /// reach only those that wait for the file.
     pub(super) fn start(&self, channel: &Arc<Channel>, file: &Arc<CmFile>) {
         let mut place = self.bell.lock().unwrap_or_else(PoisonError::into_inner);
         if place.is_some() {
@@ -63,13 +63,13 @@ fn run(channel: &Weak<Channel>, file: &CmFile, bell: &Bell) {
             Err(_) => false,
         };
         if !read {
-            // Whoever waits next hears the reason.
+            // Whoever waits next gets the reason.
             return channel.give_up();
         }
     }
 }
 
-/// False when the file cannot be read any more.
+/// False when the file can no longer be read.
 fn read_all(channel: &Channel) -> bool {
     loop {
         match channel.read() {

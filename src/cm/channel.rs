@@ -94,8 +94,8 @@ impl EventChannel {
         self.shared.reaper.failed()
     }
 
-    /// How many ids were dropped that the channel's thread has not destroyed yet, each with the
-    /// queue pair of its connection. No system call.
+    /// How many dropped ids the channel's thread has not destroyed yet, each with the queue pair of
+    /// its connection. No system call.
     pub fn destroying(&self) -> u64 {
         self.shared.reaper.left()
     }
@@ -183,13 +183,13 @@ impl Channel {
         self.has_tasks.store(true, Ordering::Release);
     }
 
-    /// Has a thread of its own wait for the file, from now on: events wake those who wait for
-    /// them, and nobody has to wait for the file.
+    /// Has a thread of its own wait for the file, from now on: events wake those that wait for
+    /// them, and nobody else has to wait for the file.
     pub(crate) fn keep_attended(self: &Arc<Self>) {
         self.attendant.start(self, &self.file);
     }
 
-    /// Waits until nobody waits for the file, and does from now on.
+    /// Waits until nobody waits for the file any more, then does so itself.
     pub(super) fn take_over(&self) {
         let mut state = self.lock();
         while state.is_attended {
@@ -212,7 +212,7 @@ impl Channel {
 
     /// A number for a new id.
     pub(super) fn reserve(&self, op: Op, takes: Takes) -> Result<u64> {
-        // In a child, another thread of the parent may have held the lock for ever.
+        // In a child the lock may be held forever, by a thread that exists only in the parent.
         self.file.check_process(op)?;
         self.lock().table.reserve(op, takes)
     }
@@ -243,7 +243,7 @@ impl Channel {
         self.reaper.destroy(&self.file, id);
     }
 
-    /// Takes the next event of an id that is there already.
+    /// Takes the next event of an id, if it has already arrived.
     pub(crate) fn take(&self, number: u64) -> Option<Event> {
         self.lock().table.take(number)
     }
@@ -270,8 +270,8 @@ impl Channel {
         Ok(true)
     }
 
-    /// Waits until `take` finds something, until `deadline` (`None`: for ever). Of those that wait
-    /// at the same time, one waits for the file, and the others for it.
+    /// Waits until `take` finds something, at most until `deadline` (`None`: forever). Of several
+    /// waiting threads, one waits for the file, and the others wait for that one.
     pub(super) fn wait_for(
         &self,
         deadline: Option<Instant>,
@@ -318,7 +318,7 @@ impl Channel {
             if left == Some(Duration::ZERO) {
                 return Attended::TimeIsUp;
             }
-            // A day is as good as for ever: it is asked again.
+            // A day is as good as forever: the wait is repeated.
             let limit = left.unwrap_or(Duration::from_secs(86_400));
             let woken = self.changed.wait_timeout(state, limit);
             state = woken.unwrap_or_else(PoisonError::into_inner).0;
@@ -347,11 +347,11 @@ impl Channel {
     }
 }
 
-/// What to do next, for one that waits.
+/// What a waiting thread does next.
 enum Attended {
     Found(Box<Event>),
     TimeIsUp,
-    /// Wait for the file, for so long.
+    /// Wait for the file, for this long.
     Free(Option<Duration>),
 }
 
@@ -366,7 +366,7 @@ impl Drop for Attending<'_> {
     }
 }
 
-/// Wakes all. A waker that panics keeps nobody from being woken.
+/// Wakes all. A waker that panics does not keep the others from being woken.
 fn wake_all(wakers: Vec<Waker>) {
     for waker in wakers {
         let wake = std::panic::AssertUnwindSafe(move || waker.wake());

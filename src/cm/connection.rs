@@ -1,4 +1,4 @@
-//! A connection: a queue pair, and the id that tells of its end.
+//! A connection: a queue pair, and the id that reports its end.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -26,7 +26,7 @@ pub struct Connection {
     pair: Pair<Link>,
 }
 
-/// What tells of the end of a connection, and ends it.
+/// Reports the end of a connection, and ends it.
 #[derive(Debug)]
 pub struct Link {
     handle: Handle,
@@ -42,11 +42,11 @@ pub struct Link {
 #[non_exhaustive]
 pub enum ConnectionEvent {
     /// The peer's program disconnected, or went away; or it answered our
-    /// [`disconnect`](Link::disconnect), or did not for too long.
+    /// [`disconnect`](Link::disconnect), or failed to do so in time.
     #[doc(alias = "RDMA_CM_EVENT_DISCONNECTED")]
     Disconnected,
-    /// After a disconnect: no packet of the connection is under way any more, and its numbers of
-    /// queue pairs may be used again. Not on iWARP.
+    /// After a disconnect: no packet of the connection is under way any more, and its queue pair
+    /// numbers may be used again. Not on iWARP.
     #[doc(alias = "RDMA_CM_EVENT_TIMEWAIT_EXIT")]
     TimewaitExit,
     /// The device was removed.
@@ -75,12 +75,12 @@ impl Connection {
         self.pair.queue()
     }
 
-    /// What tells of its end.
+    /// The link, which reports its end.
     pub fn link(&self) -> &Link {
         self.pair.side()
     }
 
-    /// The queue pair, and what tells of the connection's end.
+    /// The queue pair, and the link, which reports the connection's end.
     ///
     /// Drop the link first. While the kernel still knows the connection, a new queue pair that gets
     /// the number of the old one cannot be connected to the same peer: that is refused as
@@ -95,7 +95,7 @@ impl Connection {
         self.pair.end_with(last);
     }
 
-    /// The peer's address, as its kernel said; nothing has proved it.
+    /// The peer's address, as its kernel claims; it is not verified.
     pub fn peer_addr(&self) -> SocketAddr {
         self.link().peer_addr()
     }
@@ -105,7 +105,7 @@ impl Connection {
         self.link().local_addr()
     }
 
-    /// What the peer said in the handshake, as [`Link::private_data`].
+    /// The peer's private data from the handshake, as [`Link::private_data`].
     pub fn private_data(&self) -> &[u8] {
         self.link().private_data()
     }
@@ -124,8 +124,8 @@ impl Connection {
     /// What was posted completes, flushed. Requests that have to arrive must have completed before.
     ///
     /// # Errors
-    /// [`TimedOut`](CmError::TimedOut): the peer's program did not within `limit`. It was told.
-    /// [`DeviceRemoved`](CmError::DeviceRemoved).
+    /// [`TimedOut`](CmError::TimedOut): the peer's program did not disconnect within `limit`; it
+    /// was told. [`DeviceRemoved`](CmError::DeviceRemoved).
     #[doc(alias = "rdma_disconnect")]
     pub fn disconnect(&mut self, limit: Duration) -> Result<(), CmError> {
         now(self.disconnect_by(&Blocking, limit))
@@ -160,7 +160,7 @@ impl Link {
         }
     }
 
-    /// The peer's address, as its kernel said; nothing has proved it.
+    /// The peer's address, as its kernel claims; it is not verified.
     #[doc(alias = "rdma_get_peer_addr")]
     pub fn peer_addr(&self) -> SocketAddr {
         self.peer
@@ -172,8 +172,8 @@ impl Link {
         self.local
     }
 
-    /// What the peer said in the handshake, padded with zeros: 196 bytes at the active side, 56 at
-    /// the passive side; on iWARP as many as it gave.
+    /// The peer's private data from the handshake, padded with zeros: 196 bytes on the active side,
+    /// 56 on the passive side; on iWARP as many as the peer gave.
     pub fn private_data(&self) -> &[u8] {
         self.data.as_bytes()
     }
@@ -194,16 +194,16 @@ impl Link {
         self.handle.number()
     }
 
-    /// Whether an event that was taken said that the connection is over.
+    /// Whether an event that was read has reported the end of the connection.
     pub fn is_over(&self) -> bool {
         self.is_over.load(Ordering::Acquire)
     }
 
-    /// `rdma_get_cm_event`—waits for the next event, for at most `timeout` (`None`: for ever).
+    /// `rdma_get_cm_event`—waits for the next event, for at most `timeout` (`None`: forever).
     /// `None` when the time is up. There is nothing to acknowledge.
     ///
     /// # Errors
-    /// EACCES: the process has other credentials than when it opened the channel.
+    /// EACCES: the process no longer has the credentials with which it opened the channel.
     /// [`Forked`](crate::ErrorKind::Forked): it is a child.
     #[doc(alias = "rdma_get_cm_event")]
     pub fn event(&self, timeout: Option<Duration>) -> Result<Option<ConnectionEvent>> {
@@ -251,8 +251,9 @@ impl Link {
         event
     }
 
-    /// `rdma_disconnect`—tells the peer that it is over, or answers that. One command, which does
-    /// not wait. The queue pair stays as it is: destroy it, or move it to the error state.
+    /// `rdma_disconnect`—tells the peer that the connection is over, or answers when the peer did.
+    /// One command, which does not wait. The queue pair stays as it is: destroy it, or move it to
+    /// the error state.
     ///
     /// # Errors
     /// [`DeviceRemoved`](crate::ErrorKind::DeviceRemoved); those of [`event`](Self::event).

@@ -106,7 +106,7 @@ impl Connector {
     }
 
     /// `RDMA_OPTION_ID_ACK_TIMEOUT`—how long the queue pair waits for an acknowledgement. The one
-    /// that it was built with does not count.
+    /// that it was built with is ignored.
     #[doc(alias = "RDMA_OPTION_ID_ACK_TIMEOUT")]
     pub fn ack_timeout(mut self, timeout: AckTimeout) -> Self {
         self.ack_timeout = Some(timeout);
@@ -276,9 +276,9 @@ impl Resolved {
     /// `rdma_connect`—connects a queue pair, and waits for the peer. Eight commands; the peer's
     /// program decides how long it takes.
     ///
-    /// The queue pair is moved with the attributes that both sides agreed to. Its own count are:
-    /// access rights, minimum RNR timer, retries, and how many reads and atomics it serves and
-    /// sends at most.
+    /// The queue pair is moved with the attributes that both sides agreed on. Of its own settings,
+    /// these take effect: access rights, minimum RNR timer, retries, and how many reads and atomics
+    /// it serves and sends at most.
     ///
     /// # Errors
     /// | error | cause |

@@ -26,13 +26,14 @@ pub struct MessageData<const MOST: usize> {
     data: PrivateData,
 }
 
-/// Accompanies a request for a connection: 56 bytes, beside the 36 that the kernel adds.
+/// Accompanies a request for a connection: 56 bytes, in addition to the 36 that the kernel adds.
 pub type ConnectData = MessageData<{ PrivateData::CONNECT }>;
 /// Accompanies the acceptance of a connection: 196 bytes.
 pub type AcceptData = MessageData<{ PrivateData::ACCEPT }>;
 /// Accompanies the rejection of a connection: 148 bytes.
 pub type RejectData = MessageData<{ PrivateData::REJECT }>;
-/// Accompanies the question for a datagram service: 180 bytes, beside the 36 that the kernel adds.
+/// Accompanies a request to a datagram service: 180 bytes, in addition to the 36 that the kernel
+/// adds.
 pub type ResolveData = MessageData<{ PrivateData::RESOLVE }>;
 /// Accompanies the answer of a datagram service, or its refusal: 136 bytes.
 pub type AnswerData = MessageData<{ PrivateData::ANSWER }>;
@@ -79,8 +80,8 @@ impl<const MOST: usize> MessageData<MOST> {
     }
 }
 
-/// What a peer gave to [`MessageData::framed`], of the padded bytes that arrived. `None` if the
-/// length is not possible; bytes of a peer that sends no length are misread.
+/// What a peer passed to [`MessageData::framed`], taken from the padded bytes that arrived. `None`
+/// if the length is not possible; bytes of a peer that sends no length are misread.
 pub fn unframed(received: &[u8]) -> Option<&[u8]> {
     let (len, rest) = received.split_first()?;
     rest.get(..usize::from(*len))

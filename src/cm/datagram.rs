@@ -45,7 +45,7 @@ pub struct ResolvedService {
     data: ResolveData,
 }
 
-/// The queue pair of a datagram service, as it said.
+/// The queue pair of a datagram service, as the service reported it.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 #[non_exhaustive]
 pub struct DatagramPeer {
@@ -53,7 +53,7 @@ pub struct DatagramPeer {
     pub qp_num: u32,
     /// The queue key to send with.
     pub qkey: u32,
-    /// The way there, for [`create_ah`](ProtectionDomain::create_ah).
+    /// The path to it, for [`create_ah`](ProtectionDomain::create_ah).
     pub address: AddressVector,
     data: PrivateData,
 }
@@ -93,8 +93,8 @@ impl ResolvedService {
     }
 
     /// A builder for a queue pair that can send to the service: at the port that leads to it, with
-    /// [`DATAGRAM_QKEY`], so that it can be a service, too. It has to be of
-    /// [that device](PeerRoute::is_on).
+    /// [`DATAGRAM_QKEY`], so that it can be a service, too. It has to belong to [that
+    /// device](PeerRoute::is_on).
     pub fn datagram_queue_pair<'a>(
         &self,
         pd: &'a ProtectionDomain,
@@ -104,8 +104,8 @@ impl ResolvedService {
         route::datagram_queue_pair(self.way.device(), DATAGRAM_QKEY, pd, send_cq, recv_cq)
     }
 
-    /// `rdma_connect`—asks the service for its queue pair, and waits for the answer. Two commands,
-    /// and the end of the id elsewhere.
+    /// `rdma_connect`—asks the service for its queue pair, and waits for the answer. Two commands;
+    /// the id is destroyed on another thread.
     ///
     /// # Errors
     /// | error | cause |

@@ -10,7 +10,7 @@ use crate::PreparedQueuePair;
 use crate::owned::Memory;
 use crate::transport::Rc;
 
-/// What takes time, and has a limit.
+/// A step that takes time, and has a limit.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 #[non_exhaustive]
 pub enum Step {
@@ -37,7 +37,7 @@ pub enum CmError {
     Failed(Error),
     /// The peer refused, or its kernel did: nobody listens there, the program went away.
     Rejected(Box<Rejection>),
-    /// The own time limit passed in this step. The peer is told.
+    /// This side's time limit passed in this step. The peer is told.
     TimedOut(Step),
     /// The kernel gave up, after about 74 seconds without an answer.
     Unreachable(EventStatus),
@@ -53,7 +53,7 @@ pub enum CmError {
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct Rejection {
-    /// Why, as far as it said. Of a datagram service
+    /// The reason, as far as the peer gave it. Of a datagram service
     /// [`Refused`](EventStatus::Refused): 1, nobody listens there; 2, the program refused.
     pub status: EventStatus,
     data: PrivateData,
@@ -112,7 +112,7 @@ impl CmError {
         }
     }
 
-    /// What an event means for somebody who wants another; `None` if nothing.
+    /// What an event means to a caller that waits for a different one; `None` if nothing.
     pub(super) fn of(event: &Event) -> Option<Self> {
         Some(match event.kind {
             EventKind::Rejected => Self::Rejected(Box::new(Rejection::of(event))),
@@ -126,7 +126,7 @@ impl CmError {
 }
 
 impl CmError {
-    /// The same for somebody who asked for a datagram service.
+    /// The same for a caller that asked for a datagram service.
     pub(super) fn of_datagrams(event: &Event) -> Option<Self> {
         match (event.kind, event.outcome()) {
             (EventKind::Unreachable, EventStatus::Refused(_)) => {

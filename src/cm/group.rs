@@ -67,7 +67,7 @@ pub enum GroupEvent {
     /// [`address`](Group::address) and [`qkey`](Group::qkey) are new. On InfiniBand.
     #[doc(alias = "RDMA_CM_EVENT_MULTICAST_JOIN")]
     Rejoined,
-    /// It does not exist any more.
+    /// It no longer exists.
     #[doc(alias = "RDMA_CM_EVENT_MULTICAST_ERROR")]
     Lost(Error),
     /// The device was removed.
@@ -80,8 +80,8 @@ pub enum GroupEvent {
     Other(EventKind),
 }
 
-/// `rdma_join_multicast`—the multicast group of an IP address. On RoCE v2 it has to be of IPv4, and
-/// the kernel tells routers by IGMP.
+/// `rdma_join_multicast`—the multicast group of an IP address. On RoCE v2 it has to be an IPv4
+/// group, and the kernel tells routers by IGMP.
 ///
 /// ```no_run
 /// # fn f(pd: &uverbs::ProtectionDomain, cq: &uverbs::CompletionQueue) -> Result<(), Box<dyn std::error::Error>> {
@@ -111,8 +111,8 @@ pub fn join(group: IpAddr) -> GroupBuilder {
 }
 
 impl GroupBuilder {
-    /// The local address, which says the device and port. Without one the routes of the system say
-    /// where the group is.
+    /// The local address, which determines the device and port. Without one, the system's routes
+    /// do.
     pub fn source(mut self, address: IpAddr) -> Self {
         self.from = Some(address);
         self
@@ -146,7 +146,7 @@ impl GroupBuilder {
     /// | [`Failed`](CmError::Failed) (ENODEV) | no RDMA device has the local address |
     /// | [`Failed`](CmError::Failed) (EADDRNOTAVAIL, ENETUNREACH) | no such local address; no route to the group |
     /// | [`Failed`](CmError::Failed) (errno 524) | an IPv6 group on RoCE v2 |
-    /// | [`Failed`](CmError::Failed) (EINVAL) | not an address of groups; a source of another family |
+    /// | [`Failed`](CmError::Failed) (EINVAL) | not a multicast address; a source of another family |
     /// | [`TimedOut`](CmError::TimedOut) | not within the [limit](Self::timeout) |
     /// | [`DeviceRemoved`](CmError::DeviceRemoved) | the device was removed |
     pub fn build(self) -> Result<Group, CmError> {
@@ -200,7 +200,7 @@ impl GroupBuilder {
     }
 }
 
-/// Waits until the network has joined; returns the way to the group.
+/// Waits until the network has joined; returns the path to the group.
 async fn joined<W: Waits>(
     handle: &Handle,
     join: u32,
@@ -223,7 +223,7 @@ async fn joined<W: Waits>(
 }
 
 impl Group {
-    /// The way to the group, for [`create_ah`](ProtectionDomain::create_ah).
+    /// The path to the group, for [`create_ah`](ProtectionDomain::create_ah).
     pub fn address(&self) -> AddressVector {
         self.way.address
     }
@@ -261,7 +261,7 @@ impl Group {
         route::open(self.device)
     }
 
-    /// A builder for a queue pair at that port, with the group's queue key. It has to be of
+    /// A builder for a queue pair at that port, with the group's queue key. It has to belong to
     /// [that device](Self::is_on).
     pub fn queue_pair<'a>(
         &self,
@@ -273,13 +273,13 @@ impl Group {
     }
 
     /// `ibv_attach_mcast`—has a queue pair receive what is sent to the group. One system call.
-    /// [Detach](Self::detach) it before the group is dropped; the queue pair receives further what
-    /// comes otherwise.
+    /// [Detach](Self::detach) it before the group is dropped; otherwise the queue pair continues to
+    /// receive what arrives.
     ///
     /// # Errors
     /// [`InvalidState`](ErrorKind::InvalidState): the group was joined to send only.
-    /// [`InvalidInput`](ErrorKind::InvalidInput): a queue pair of another device, or that was not
-    /// built with the [queue key](Self::qkey); those of
+    /// [`InvalidInput`](ErrorKind::InvalidInput): a queue pair of another device, or one that was
+    /// not built with the [queue key](Self::qkey); those of
     /// [`attach_multicast`](crate::QueuePair::attach_multicast).
     #[doc(alias = "ibv_attach_mcast")]
     pub fn attach(&self, queue: &mut owned::QueuePair<Ud>) -> Result<()> {
@@ -311,7 +311,7 @@ impl Group {
     }
 
     /// `rdma_get_cm_event`—waits for the next event of the group, for at most `timeout` (`None`:
-    /// for ever). `None` when the time is up.
+    /// forever). `None` when the time is up.
     ///
     /// # Errors
     /// As [`Link::event`](super::Link::event).

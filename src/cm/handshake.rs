@@ -35,7 +35,7 @@ pub(crate) trait Side: HasId + Deref<Target = PeerRoute> + Sized {
     /// The id.
     fn into_handle(self) -> Handle;
 
-    /// The connection, once the handshake is over. `said`: by the peer.
+    /// The connection, once the handshake is over. `said` is what the peer sent.
     fn into_link(self, said: &ConnectionParams) -> Link {
         let (local, peer) = (self.local_addr(), self.peer_addr());
         Link::new(self.into_handle(), local, peer, said)
@@ -122,7 +122,7 @@ pub(crate) fn initialize(side: &impl Side, queue: &mut owned::QueuePair<Rc>) -> 
     queue.raw_mut().initialize_at(port, pkey_index)
 }
 
-/// Takes the queue pair back. The id is destroyed, and the peer hears of it.
+/// Takes the queue pair back. The id is destroyed, and the peer is told.
 pub(crate) fn failed(
     mut queue: owned::QueuePair<Rc>,
     side: impl Side,

@@ -22,8 +22,8 @@ use super::wait::deadline;
 /// in order.
 ///
 /// Its events are read from its [channel](EventChannel::event). Each command is one system call,
-/// and does not wait. Dropping it destroys the id, as everything of this module: on another thread
-/// if that may take long.
+/// and does not wait. Dropping it destroys the id, as with everything in this module: on another
+/// thread if that may take long.
 #[doc(alias = "rdma_cm_id")]
 #[derive(Debug)]
 pub struct Id {
@@ -64,8 +64,8 @@ impl EventChannel {
     ///
     /// # Errors
     /// ENOMEM; those of every command: EACCES
-    /// ([`PermissionDenied`](crate::ErrorKind::PermissionDenied)) with other credentials than when
-    /// the channel was opened, [`Forked`](crate::ErrorKind::Forked) in a child.
+    /// ([`PermissionDenied`](crate::ErrorKind::PermissionDenied)) if the credentials are not those
+    /// with which the channel was opened, [`Forked`](crate::ErrorKind::Forked) in a child.
     #[doc(alias = "rdma_create_id")]
     pub fn create_id(&self, space: PortSpace) -> Result<Id> {
         let handle = Handle::create(&self.shared, space, Takes::Channel)?;
@@ -75,7 +75,7 @@ impl EventChannel {
     }
 
     /// `rdma_get_cm_event`—waits for the next event of any [`Id`] of the channel, for at most
-    /// `timeout` (`None`: for ever). `None` when the time is up. There is nothing to acknowledge.
+    /// `timeout` (`None`: forever). `None` when the time is up. There is nothing to acknowledge.
     ///
     /// # Errors
     /// As [`create_id`](Self::create_id).
@@ -109,7 +109,7 @@ impl EventChannel {
 }
 
 impl Id {
-    /// What its events are told apart by. `None` for a request that was not accepted.
+    /// What identifies its events. `None` for a request that was not accepted.
     pub fn key(&self) -> Option<IdKey> {
         let number = self.handle.number();
         (number != 0).then_some(IdKey(number))
@@ -179,7 +179,7 @@ impl Id {
     /// `rdma_accept`—accepts a request. It has a [key](Self::key) from now on.
     ///
     /// # Errors
-    /// Of whatever kind: the request is rejected by now. EINVAL: too much private data, or the peer
+    /// After any error the request has been rejected. EINVAL: too much private data, or the peer
     /// gave up.
     #[doc(alias = "rdma_accept")]
     pub fn accept(&self, params: &ConnectionParams, ece: Ece) -> Result<()> {
@@ -218,7 +218,7 @@ impl Id {
     /// `rdma_init_qp_attr`—the attributes for moving its queue pair to `state`.
     ///
     /// # Errors
-    /// EINVAL, [`BadReply`](crate::ErrorKind::BadReply): the handshake has not come so far.
+    /// EINVAL, [`BadReply`](crate::ErrorKind::BadReply): the handshake has not got that far.
     #[doc(alias = "rdma_init_qp_attr")]
     pub fn init_qp_attr(&self, state: QpState) -> Result<QpAttr> {
         cm::init_qp_attr(self.handle.file(), self.handle.id(), state)
@@ -242,7 +242,8 @@ impl Id {
         cm::set_type_of_service(self.handle.file(), self.handle.id(), tos)
     }
 
-    /// `RDMA_OPTION_ID_REUSEADDR`—whether it shares its port, of which one may listen.
+    /// `RDMA_OPTION_ID_REUSEADDR`—whether it shares its port; one of those that share it may
+    /// listen.
     ///
     /// # Errors
     /// EINVAL: it listens.

@@ -71,9 +71,9 @@ pub struct Request {
 }
 
 /// A listener at `address`. With the unspecified address (`0.0.0.0`, `[::]`) it listens on all
-/// devices, also on those that come later; `[::]` takes IPv4, too, unless that is
-/// [turned off](ListenerBuilder::ipv6_only). Port 0 is any free port. The ports are not those of
-/// TCP, and need no privileges.
+/// devices, including those that appear later; `[::]` takes IPv4, too, unless that is [turned
+/// off](ListenerBuilder::ipv6_only). Port 0 is any free port. The ports are not those of TCP, and
+/// need no privileges.
 #[doc(alias = "rdma_bind_addr")]
 pub fn listen(address: SocketAddr) -> ListenerBuilder {
     ListenerBuilder {
@@ -184,7 +184,7 @@ impl Listener {
     ///
     /// # Errors
     /// [`DeviceRemoved`](CmError::DeviceRemoved): of a listener at the address of one device.
-    /// [`Failed`](CmError::Failed): the process has other credentials, or is a child.
+    /// [`Failed`](CmError::Failed): the process has changed its credentials, or is a child.
     #[doc(alias = "rdma_get_request")]
     pub fn accept(&self) -> Result<Request, CmError> {
         loop {
@@ -202,7 +202,7 @@ impl Listener {
         now(self.accept_by(&Blocking, deadline(limit)))
     }
 
-    /// How many requests were over before they were taken, or of a device that is gone.
+    /// How many requests ended before they were taken, or came through a device that is gone.
     pub fn lost(&self) -> u64 {
         self.lost.load(Ordering::Relaxed)
     }
@@ -216,7 +216,7 @@ impl Listener {
     }
 }
 
-/// Waits for a request of a listener, and makes of it what `of` does. Those that are over by then
+/// Waits for a request of a listener, and converts it with `of`. Requests that have ended by then
 /// are counted.
 pub(super) async fn next_request<W: Waits, R>(
     listener: &Handle,
@@ -269,7 +269,7 @@ impl Request {
         self.asked.qp_num
     }
 
-    /// Bytes for the peer, that it gets with the acceptance. Default: none.
+    /// Bytes that the peer gets with the acceptance. Default: none.
     pub fn private_data(mut self, data: AcceptData) -> Self {
         self.data = data;
         self
@@ -307,7 +307,7 @@ impl Request {
     /// # Errors
     /// | error | cause |
     /// |---|---|
-    /// | [`GaveUp`](CmError::GaveUp) | the peer gave up before |
+    /// | [`GaveUp`](CmError::GaveUp) | the peer had already given up |
     /// | [`Rejected`](CmError::Rejected) | the peer gave up, or went away, after it was accepted |
     /// | [`TimedOut`](CmError::TimedOut) | no confirmation within the [limit](Self::timeout) |
     /// | [`DeviceRemoved`](CmError::DeviceRemoved) | the device was removed |
@@ -319,10 +319,10 @@ impl Request {
         self.attach(prepared)?.accept()
     }
 
-    /// `rdma_reject`—refuses it. One command, and the end of the id elsewhere.
+    /// `rdma_reject`—refuses it. One command; the id is destroyed on another thread.
     ///
     /// # Errors
-    /// [`GaveUp`](CmError::GaveUp): the peer gave up before.
+    /// [`GaveUp`](CmError::GaveUp): the peer had already given up.
     #[doc(alias = "rdma_reject")]
     pub fn reject(self, data: RejectData) -> Result<(), CmError> {
         self.refuse(RejectReason::Consumer, &data)
@@ -350,7 +350,7 @@ impl Deref for Request {
     }
 }
 
-/// The kernel's word for a peer that gave up is EINVAL; what else it could mean was checked before.
+/// The kernel reports a peer that gave up as EINVAL; its other causes were ruled out before.
 pub(super) fn gave_up(error: uverbs_core::Error) -> CmError {
     match error.errno() {
         Some(uverbs_core::error::Errno::INVAL) => CmError::GaveUp,

@@ -2,8 +2,8 @@
 //!
 //! A [`Listener`] takes requests; [`connect`] asks for a connection. Either side learns which
 //! device leads to the other, creates a queue pair there, and gets a [`Connection`]: an
-//! [`owned::QueuePair`](crate::owned::QueuePair) that is connected, and a [`Link`] that tells of
-//! its end.
+//! [`owned::QueuePair`](crate::owned::QueuePair) that is connected, and a [`Link`] that reports its
+//! end.
 //!
 //! ```no_run
 //! # fn f(context: &uverbs::Context, pd: &uverbs::ProtectionDomain, cq: &uverbs::CompletionQueue) -> Result<(), Box<dyn std::error::Error>> {
@@ -27,7 +27,7 @@
 //!
 //! # The steps
 //!
-//! Each is a type of its own, so that none can be taken out of order; each takes the one before.
+//! Each is a type of its own, made from the one before, so that none can be taken out of order.
 //!
 //! | active side | passive side |
 //! |---|---|
@@ -36,8 +36,8 @@
 //! | [`Attached`]: a queue pair in INIT, to which receives can be posted | the same |
 //! | [`Connection`] | the same |
 //!
-//! The library moves the queue pair, with the attributes that both sides agreed to. Nothing hides
-//! behind it: no protection domain, no queue, no device is created or opened unless it is asked
+//! The library moves the queue pair, with the attributes that both sides agreed on. Nothing happens
+//! behind the scenes: no protection domain, queue or device is created or opened unless it is asked
 //! for.
 //!
 //! Programs with an event loop of their own use an [`Id`] and its events
@@ -45,10 +45,10 @@
 //!
 //! # Datagrams
 //!
-//! A datagram service has an address, too; who asks for it hears the number and the key of its
-//! queue pair, and the way there. Nothing is connected, and nothing tells of an end.
+//! A datagram service has an address, too; a peer that asks for it learns the number and the key of
+//! its queue pair, and the path to it. Nothing is connected, so no end is reported.
 //!
-//! | who asks | the service |
+//! | the side that asks | the service |
 //! |---|---|
 //! | [`Connector`] | [`DatagramListenerBuilder`] ([`listen_datagrams`]) |
 //! | [`ResolvedService`] ([`resolve_datagrams`](Connector::resolve_datagrams)) | [`DatagramListener`], and a [`DatagramRequest`] |
@@ -83,7 +83,7 @@
 //! # What peers may be
 //!
 //! Any program that uses rdma_cm, such as those with librdmacm. Addresses and data of a peer are
-//! what it, or its kernel, said: nothing is encrypted or authenticated.
+//! what it, or its kernel, claims: nothing is encrypted or authenticated.
 
 mod attend;
 pub(crate) mod channel;

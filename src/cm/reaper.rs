@@ -108,9 +108,9 @@ fn run(jobs: &Receiver<Job>, file: &CmFile, counts: &Counts) {
     }
 }
 
-/// Who drops one often drops many. Destroying keeps this thread and some of the kernel's busy,
-/// which would take turns with the one that drops; so it begins when that is done, or after a few
-/// milliseconds.
+/// A thread that drops one id often drops many. Destroying keeps this thread and some of the
+/// kernel's busy, which would compete with the thread that drops; so it begins when that is done,
+/// or after a few milliseconds.
 fn wait_for_more(counts: &Counts) {
     let mut left = counts.left.load(Ordering::Acquire);
     for _ in 0..MOST_PAUSES {

@@ -41,7 +41,7 @@ impl PeerRoute {
         })
     }
 
-    /// The local address: at the active side with the port that the kernel chose, at the passive
+    /// The local address: on the active side with the port that the kernel chose, on the passive
     /// side the one that the peer asked for.
     #[doc(alias = "rdma_get_local_addr")]
     #[doc(alias = "rdma_get_src_port")]
@@ -49,7 +49,7 @@ impl PeerRoute {
         self.local
     }
 
-    /// The peer's address. Of a request, as the peer's kernel said; nothing has proved it.
+    /// The peer's address. That of a request is what the peer's kernel claims; it is not verified.
     #[doc(alias = "rdma_get_peer_addr")]
     #[doc(alias = "rdma_get_dst_port")]
     pub fn peer_addr(&self) -> SocketAddr {
@@ -80,8 +80,8 @@ impl PeerRoute {
         open(self.device)
     }
 
-    /// A builder for a queue pair at the device's port. It has to be of
-    /// [that device](Self::is_on).
+    /// A builder for a queue pair at the device's port. It has to belong to [that
+    /// device](Self::is_on).
     pub fn queue_pair<'a>(
         &self,
         pd: &'a ProtectionDomain,
@@ -92,7 +92,7 @@ impl PeerRoute {
     }
 }
 
-/// Whether a context is of this device.
+/// Whether a context is this device, opened.
 pub(super) fn is_on(device: BoundDevice, context: &Context) -> bool {
     // Of what was not found by netlink the index is not known.
     let index = context.info().index;

@@ -1,4 +1,4 @@
-//! Datagram services: the passive side. Peers ask for a service by address, and hear which queue
+//! Datagram services: the passive side. Peers ask for a service by address, and learn which queue
 //! pair it has; nothing is connected.
 
 use std::net::SocketAddr;
@@ -21,8 +21,8 @@ use super::wait::{Blocking, Waits, deadline, now};
 use crate::transport::Ud;
 use crate::{CompletionQueue, ProtectionDomain, QueuePairBuilder, owned};
 
-/// The queue key of datagram services and multicast groups at IP addresses. The kernel tells it to
-/// peers whatever the queue pair has, so it must have this one.
+/// The queue key of datagram services and multicast groups at IP addresses. The kernel gives peers
+/// this key whatever key the queue pair has, so it must have this one.
 #[doc(alias = "RDMA_UDP_QKEY")]
 pub const DATAGRAM_QKEY: u32 = 0x0123_4567;
 
@@ -34,8 +34,8 @@ pub struct DatagramListenerBuilder {
     listener: ListenerBuilder,
 }
 
-/// A datagram service at an address ([`listen_datagrams`]): takes requests of peers
-/// that want to know its queue pair. Its ports are others than those of connections.
+/// A datagram service at an address ([`listen_datagrams`]): takes requests of peers that want to
+/// know its queue pair. Its ports are separate from those of connections.
 ///
 /// Dropping it rejects the requests that were not taken.
 ///
@@ -71,7 +71,7 @@ pub struct DatagramRequest {
     data: PrivateData,
 }
 
-/// A datagram service at `address`, as [`listen`] for connections; their ports are others. Queue
+/// A datagram service at `address`, as [`listen`] for connections; their ports are separate. Queue
 /// pairs for it have [`DATAGRAM_QKEY`].
 #[doc(alias = "RDMA_PS_UDP")]
 pub fn listen_datagrams(address: SocketAddr) -> DatagramListenerBuilder {
@@ -154,7 +154,7 @@ impl DatagramListener {
         now(self.accept_by(&Blocking, deadline(limit)))
     }
 
-    /// How many requests were of a device that is gone.
+    /// How many requests came through a device that is gone.
     pub fn lost(&self) -> u64 {
         self.lost.load(Ordering::Relaxed)
     }
@@ -188,7 +188,7 @@ impl DatagramRequest {
     }
 
     /// A builder for a queue pair that can [answer](Self::accept) this peer: at the port that leads
-    /// to it, with [`DATAGRAM_QKEY`]. It has to be of [that device](PeerRoute::is_on).
+    /// to it, with [`DATAGRAM_QKEY`]. It has to belong to [that device](PeerRoute::is_on).
     pub fn datagram_queue_pair<'a>(
         &self,
         pd: &'a ProtectionDomain,
@@ -199,15 +199,15 @@ impl DatagramRequest {
     }
 
     /// `rdma_accept`—tells the peer the number of a queue pair, its queue key, and `data`. One
-    /// command, and the end of the id elsewhere. Does not wait; the peer's kernel asks again if the
-    /// answer is lost.
+    /// command; the id is destroyed on another thread. Does not wait; the peer's kernel asks again
+    /// if the answer is lost.
     ///
-    /// One queue pair may be told to any number of peers. Nothing tells of their ends.
+    /// One queue pair may serve any number of peers. Their ends are not reported.
     ///
     /// # Errors
     /// [`GaveUp`](CmError::GaveUp): the peer gave up before. [`Failed`](CmError::Failed)
-    /// ([`InvalidInput`](crate::ErrorKind::InvalidInput)): a queue pair of another device, or that
-    /// was not built with [`DATAGRAM_QKEY`]; the request is rejected.
+    /// ([`InvalidInput`](crate::ErrorKind::InvalidInput)): a queue pair of another device, or one
+    /// that was not built with [`DATAGRAM_QKEY`]; the request is rejected.
     #[doc(alias = "rdma_accept")]
     pub fn accept(self, queue: &owned::QueuePair<Ud>, data: AnswerData) -> Result<(), CmError> {
         let is_on = |context: &_| self.way.is_on(context);
@@ -223,7 +223,7 @@ impl DatagramRequest {
         cm::accept(file, id, number, &params, Ece::default()).map_err(gave_up)
     }
 
-    /// `rdma_reject`—refuses it. One command, and the end of the id elsewhere.
+    /// `rdma_reject`—refuses it. One command; the id is destroyed on another thread.
     ///
     /// # Errors
     /// [`GaveUp`](CmError::GaveUp): the peer gave up before.
@@ -234,7 +234,7 @@ impl DatagramRequest {
     }
 }
 
-/// Whether peers can reach a queue pair by what they are told.
+/// Whether peers can reach a queue pair with what they are told.
 pub(super) fn check(
     op: Op,
     queue: &owned::QueuePair<Ud>,

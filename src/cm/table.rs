@@ -19,8 +19,8 @@ const LAST_GENERATION: u64 = (1 << (64 - INDEX_BITS)) - 1;
 /// is 0, with which the kernel reports nothing.
 static GENERATION: AtomicU64 = AtomicU64::new(0);
 
-/// The most events of one id that wait to be taken, other than requests: a kernel that makes up
-/// more of them fills no memory.
+/// The most events of one id that wait to be taken, other than requests: a kernel that invents more
+/// cannot fill memory.
 const MOST: usize = 64;
 /// The same for all ids whose events are read from the channel.
 const MOST_LOOSE: usize = 1 << 16;
@@ -28,7 +28,7 @@ const MOST_LOOSE: usize = 1 << 16;
 /// Who takes the events of an id.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Takes {
-    /// Whoever waits for this id. Of a listener, so many requests are kept at most.
+    /// Whoever waits for this id. For a listener, at most this many requests are kept.
     Itself { requests: usize },
     /// Whoever reads the channel.
     Channel,

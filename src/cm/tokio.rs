@@ -80,8 +80,8 @@ impl AsyncEventChannel {
         Self::new(EventChannel::open()?)
     }
 
-    /// Registers the channel with the runtime of the current task. It can be registered once in a
-    /// runtime. Threads may still wait on it, too.
+    /// Registers the channel with the runtime of the current task. It can be registered only once
+    /// per runtime. Threads may still wait on it, too.
     ///
     /// # Errors
     /// [`InvalidState`](ErrorKind::InvalidState): there is no runtime; another error of

@@ -77,7 +77,7 @@ pub enum ExchangeError {
         /// How many there may be.
         max: usize,
     },
-    /// The peer's offer has none of what was requested for.
+    /// The peer's offer has none of what was requested.
     Missing(&'static str),
     /// The named part of the peer's message is impossible.
     Malformed(&'static str),
@@ -111,7 +111,7 @@ impl fmt::Display for ExchangeError {
     }
 }
 
-/// What leaves `main` is printed this way.
+/// An error that `main` returns is printed this way.
 impl fmt::Debug for ExchangeError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(self, f)

@@ -22,7 +22,7 @@
 //! # }
 //! ```
 //!
-//! Both sides do the same, in the same order. Kept open afterwards, the stream tells when the peer
+//! Both sides do the same, in the same order. Kept open afterwards, the stream shows when the peer
 //! goes away, which a queue pair that only receives never does.
 //!
 //! # On the wire
@@ -43,8 +43,8 @@
 //! the [memories](crate::RemoteMemory::to_bytes), 20 bytes each. The first six bytes mean
 //! the same in every version.
 //!
-//! Nothing is encrypted or authenticated: who can change what is sent can redirect a connection.
-//! Use it over TLS ([`Untimed`]) where that matters.
+//! Nothing is encrypted or authenticated: anyone who can change what is sent can redirect a
+//! connection. Use it over TLS ([`Untimed`]) where that matters.
 
 mod error;
 mod offer;

@@ -1,4 +1,4 @@
-//! Waking those who sleep until a hub has something to do: drivers, and the thread that stands in
+//! Waking whatever sleeps until a hub has something to do: drivers, and the thread that stands in
 //! for one.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -118,7 +118,7 @@ impl Bell {
         let _ = self.ring();
     }
 
-    /// What a thread gives the kernel to listen to.
+    /// What a thread gives the kernel to wait for.
     pub(super) fn descriptor(&self) -> Option<&sys::Bell> {
         match &self.sleeper {
             Sleeper::Thread(bell) => Some(bell),
@@ -129,10 +129,11 @@ impl Bell {
     /// After a sleep that ended without an event: what is rung from now on ends the next one.
     pub(super) fn silence(&self) {
         if let Sleeper::Thread(bell) = &self.sleeper {
-            // Unconditionally: who rings may set the flag long before.
+            // Unconditionally: the flag may have been set long before.
             bell.silence();
         }
-        // Whoever found it set and rings no more did before this what the sleeper is to see.
+        // A thread that found it set, and so does not ring, has already done what the sleeper is to
+        // see.
         self.rung.swap(false, Ordering::AcqRel);
     }
 

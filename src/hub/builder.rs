@@ -17,7 +17,7 @@ use crate::{ProtectionDomain, QueuePairBuilder, owned};
 /// | setting | default |
 /// |---|---|
 /// | [`connections`](Self::connections) | 64 |
-/// | [`sends`](Self::sends), [`receives`](Self::receives) | 16 of each connection |
+/// | [`sends`](Self::sends), [`receives`](Self::receives) | 16 per connection |
 /// | [`buffer_size`](Self::buffer_size) | 4096 bytes |
 /// | [`buffers`](Self::buffers) | four times what the receives need |
 /// | [`backlog`](Self::backlog) | as many messages as there are receives |
@@ -63,12 +63,12 @@ impl Settings {
             _ => AccessFlags::REMOTE_ATOMIC,
         };
         let builder = builder
-            // 67 ms: longer than a busy host takes to answer. The peer that does not answer at all
-            // is given up after about two seconds.
+            // 67 ms: longer than a busy host takes to answer. A peer that does not answer at all is
+            // given up after about two seconds.
             .timeout(AckTimeout::from_raw(14))
             // A peer that has no receive posted is busy, not dead.
             .rnr_retry(RnrRetry::INFINITE)
-            // Keepalives are writes, of no bytes.
+            // Keepalives are writes of zero bytes.
             .access(
                 AccessFlags::LOCAL_WRITE
                     | AccessFlags::REMOTE_WRITE
@@ -119,8 +119,8 @@ impl<'a> HubBuilder<'a> {
         self
     }
 
-    /// How many receives each connection has posted, and so how many messages that nobody takes
-    /// it can have: its peer waits then, and no other connection does. With a
+    /// How many receives each connection has posted, and so how many messages may wait to be taken:
+    /// after that its peer waits, and no other connection does. With a
     /// [shared](Self::shared_receive_queue) queue, the number of receives of all of them.
     pub fn receives(mut self, count: u32) -> Self {
         self.settings.receives = count;
@@ -148,12 +148,12 @@ impl<'a> HubBuilder<'a> {
 
     /// With a [shared](Self::shared_receive_queue) queue, how many messages of one connection may
     /// wait to be taken. One more ends it with [`Backlog`](super::ConnectionError::Backlog), so
-    /// that a peer that no listener to does not use up the buffers of all. Without a shared
+    /// that a peer that nobody listens to does not use up the buffers of all. Without a shared
     /// queue the peer waits instead, and this has no effect.
     ///
-    /// For connections that wait for their turn, leave room: `backlog` times how many may be
-    /// neglected at a time, plus [`receives`](Self::receives), is the number of
-    /// [`buffers`](Self::buffers).
+    /// Leave room for connections that wait for their turn: [`buffers`](Self::buffers) should be
+    /// [`receives`](Self::receives) plus `backlog` times how many may be neglected at the same
+    /// time.
     pub fn backlog(mut self, messages: usize) -> Self {
         self.backlog = Some(messages);
         self
@@ -169,15 +169,15 @@ impl<'a> HubBuilder<'a> {
 
     /// Polls for up to `longest` before sleeping, for as long as that tends to find something: the
     /// time doubles (from 10 µs) after a sleep that was short enough, and halves after one that was
-    /// not. It begins with none, so an idle hub does not poll at all.
+    /// not. It begins at zero, so an idle hub does not poll at all.
     pub fn adaptive_spin(mut self, longest: Duration) -> Self {
         self.settings.spin = longest;
         self.settings.is_adaptive = true;
         self
     }
 
-    /// How often to ask the peer of a quiet connection for a sign of life, by a write of no bytes.
-    /// At least as long passes before a dead peer is noticed, and then the retries.
+    /// How often to ask the peer of a quiet connection for a sign of life, by a write of zero
+    /// bytes. A dead peer is noticed after at least that long, plus the retries.
     ///
     /// The peer's queue pair must allow remote writes, as those of hubs do.
     pub fn keepalive(mut self, every: Duration) -> Self {

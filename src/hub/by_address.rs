@@ -21,7 +21,7 @@ use crate::transport::Rc;
 
 impl Prepared {
     /// `rdma_connect`—connects it by address, as [`Resolved::connect`]. Its receives are posted
-    /// before the peer hears of it.
+    /// before the peer learns of it.
     ///
     /// When the peer's program disconnects, or goes away, everything that waits on the connection
     /// ends with [`PeerLeft`](ConnectionError::PeerLeft). A thread that the event channel starts
@@ -68,7 +68,7 @@ impl Prepared {
     }
 
     /// Takes the queue pair to INIT, and into the hub, which posts its receives: a peer may send
-    /// before this side hears that it is connected.
+    /// before this side learns that it is connected.
     fn begin<S: Side>(self, side: S) -> Result<(Connection, Pair<S, Held>), ConnectError> {
         if let Err(error) = handshake::check(&side, &self.queue) {
             return Err(ConnectError::new(error, self.queue));
@@ -118,7 +118,7 @@ impl Drop for Held {
 }
 
 impl Connection {
-    /// What came of the handshake.
+    /// The result of the handshake.
     fn made<S: Side>(
         self,
         pair: Pair<S, Held>,

@@ -14,11 +14,11 @@ use super::error::ConnectionError;
 use super::shared::{Poller, Shared, lock_srq};
 use crate::Notify;
 
-/// How many completions a turn takes: after that, others get the completion queue's lock, and those
-/// who wait hear of theirs.
+/// How many completions a turn takes: after that, others get the completion queue's lock, and
+/// waiters learn of theirs.
 const TURN: usize = 64;
 
-/// Takes the completions of a [`Hub`](super::Hub) and wakes those who wait for them, until the hub
+/// Takes the completions of a [`Hub`](super::Hub) and wakes whatever waits for them, until the hub
 /// is closed or dropped. While nothing happens, it sleeps.
 #[derive(Debug)]
 #[must_use = "it does nothing before it runs"]
@@ -118,8 +118,8 @@ impl Driver {
     }
 }
 
-/// Counts a driver. When it ends other than by the end of the hub, nothing is taken any more, so
-/// everybody must hear of it.
+/// Counts a driver. When it ends before the hub does, completions are no longer taken, so everybody
+/// must be told.
 struct Running<'s> {
     shared: &'s Shared,
 }
@@ -222,7 +222,7 @@ impl Shared {
         self.arm()
     }
 
-    /// Asks for an event, and polls once more: what came before the question sends none.
+    /// Asks for an event, and polls once more: completions that came before that send none.
     fn arm(&self) -> Result<usize> {
         {
             let mut poller = self.poller();

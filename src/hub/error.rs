@@ -15,8 +15,8 @@ pub enum ConnectionError {
     Disconnected(WcStatus),
     /// The connection or its hub was closed on this side.
     Closed,
-    /// The peer's program disconnected, or went away. Only connections that were made
-    /// [by address](super::Prepared::connect_to) hear of that.
+    /// The peer's program disconnected, or went away. Only connections that were made [by
+    /// address](super::Prepared::connect_to) learn of that.
     PeerLeft,
     /// More messages waited to be taken than the hub's [backlog](super::HubBuilder::backlog).
     /// Those that arrived before can still be received; connect anew.

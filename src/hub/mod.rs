@@ -30,15 +30,15 @@
 //! A [`Driver`] takes completions and wakes tasks and threads: on a thread of its own, or as a task
 //! of an executor ([`Events`]; tokio's is
 //! [`AsyncCompletionChannel`](crate::asynchronous::AsyncCompletionChannel)). Without one, threads
-//! that `wait` do it in turn. Where nothing happens all of them sleep; only
+//! that `wait` do it in turn. While nothing happens, all of them sleep; only
 //! [keepalives](HubBuilder::keepalive) wake them.
 //!
 //! # Memory
 //!
 //! A buffer is in one place at a time: with the user ([`PooledBuffer`], [`Message`]), in an
 //! [owned](crate::owned) queue, with an ended request whose result was not taken yet, or free.
-//! There is no unsafe code here; what keeps memory away from users while a device may touch it are
-//! the owned queues.
+//! There is no unsafe code here; the owned queues keep memory away from users while a device may
+//! touch it.
 //!
 //! | what happens | where the buffer goes |
 //! |---|---|
@@ -58,7 +58,7 @@
 //! makes its own peer wait, and no other. With a shared receive queue such a connection ends when
 //! it has a [`backlog`](HubBuilder::backlog), and the others go on. The completion queue has room
 //! for everything that may be under way: it cannot overflow. The driver takes at most 64
-//! completions before it wakes whom they concern and lets others have the completion queue.
+//! completions before it wakes those concerned and lets others have the completion queue.
 //!
 //! # When a peer dies
 //!
@@ -187,9 +187,9 @@ impl Hub {
 
     /// Takes the channel's events, has the next completion make it readable, and then takes
     /// completions as [`turn`](Self::turn) does; returns how many. If there were none, the loop can
-    /// sleep until the [channel](Self::channel) is readable; with
-    /// [keepalives](HubBuilder::keepalive) no longer than these are apart, and no longer than it
-    /// likes where buffers may have run out. Two system calls on rxe; never waits.
+    /// sleep until the [channel](Self::channel) is readable, but no longer than the interval of
+    /// [keepalives](HubBuilder::keepalive), if there are any, and for a limited time if buffers may
+    /// have run out. Two system calls on rxe; never waits.
     ///
     /// # Errors
     /// As [`turn`](Self::turn), and as
@@ -199,12 +199,12 @@ impl Hub {
     }
 
     /// The channel that announces completions. Its events are for a [driver](Self::driver), or for
-    /// [`arm`](Self::arm): a driver does not hear of completions whose event somebody else took.
+    /// [`arm`](Self::arm): a driver is not woken by completions whose event somebody else took.
     pub fn channel(&self) -> &CompletionChannel {
         &self.shared.channel
     }
 
-    /// What there is at the moment.
+    /// The current counts.
     pub fn counts(&self) -> HubCounts {
         let (buffers, free_buffers) = self.shared.pool.counts();
         HubCounts {

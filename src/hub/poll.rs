@@ -1,4 +1,4 @@
-//! A connection for those who keep no futures of it: streams.
+//! A connection for users that keep no futures of it: streams.
 
 use std::task::{Poll, Waker};
 use std::time::Duration;

@@ -107,7 +107,8 @@ impl Pool {
         self.is_hungry.load(Ordering::Relaxed)
     }
 
-    /// Who has waited longest for a buffer, if there is one. Who gets too few has to ask again.
+    /// The receives that have waited longest, if there is a buffer. Those that get too few have to
+    /// ask again.
     pub(super) fn next_hungry(&self) -> Option<Hungry> {
         let mut inner = self.lock();
         if inner.free.is_empty() {

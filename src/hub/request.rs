@@ -16,7 +16,7 @@ use crate::owned::{Memory, Work};
 ///
 /// It is posted as soon as there is room, without waiting for the first poll. Dropping it cancels
 /// the wait, not the request: the queue keeps the buffer until the device has finished with it, and
-/// the hub gets it back then. A request that was not posted yet is not posted any more.
+/// the hub gets it back then. A request that has not been posted yet is never posted.
 #[derive(Debug)]
 #[must_use = "it may not be posted yet, and its result is lost"]
 pub struct Request<'c> {
@@ -36,7 +36,7 @@ enum Phase {
 }
 
 /// An atomic operation of a [`Connection`]: a future of the old value, and of the buffer that it
-/// was written to. In all else as a [`Request`].
+/// was written to. Otherwise like a [`Request`].
 #[derive(Debug)]
 #[must_use = "it may not be posted yet, and its result is lost"]
 pub struct Atomic<'c>(pub(super) Request<'c>);

@@ -48,7 +48,7 @@ pub(super) struct Shared {
 /// Connections by the numbers of their queue pairs.
 type Table = HashMap<u32, Arc<Conn>, BuildHasherDefault<OfNumber>>;
 
-/// A hash of a queue pair's number, which the kernel chooses, no peer.
+/// A hash of a queue pair's number, which the kernel chooses, not a peer.
 #[derive(Debug, Default)]
 pub(super) struct OfNumber(u64);
 
@@ -124,7 +124,7 @@ impl Shared {
         })
     }
 
-    /// The completion queue, for a turn. Lets those go first that build with it: a poller that
+    /// The completion queue, for a turn. Lets threads that build with it go first: a poller that
     /// never sleeps would otherwise take the lock again before they notice that it is free.
     pub(super) fn poller(&self) -> MutexGuard<'_, Poller> {
         for _ in 0..100 {
@@ -177,7 +177,7 @@ impl Shared {
     fn prepare_with(self: &Arc<Self>, poller: &mut Poller) -> Result<Prepared> {
         let max = self.settings.connections;
         if self.used.load(Ordering::Relaxed) >= max {
-            // Completions of connections that are gone may be all that takes the room.
+            // The room may be taken by nothing but completions of connections that are gone.
             self.take_all_completions(poller)?;
         }
         if self.used.load(Ordering::Relaxed) >= max {
@@ -263,7 +263,7 @@ impl Shared {
         self.table().len()
     }
 
-    /// Keepalives, and receives that no buffer was there for.
+    /// Keepalives, and receives for which there was no buffer.
     pub(super) fn look_after(&self, poller: &mut Poller) {
         if self.pool.is_hungry() {
             self.feed();

@@ -9,7 +9,7 @@ const LEAST: Duration = Duration::from_micros(10);
 /// The time, which may follow how long sleeps last.
 #[derive(Debug)]
 pub(super) struct Spin {
-    /// The present time, in nanoseconds; [`u64::MAX`] for ever.
+    /// The present time, in nanoseconds; [`u64::MAX`] forever.
     now: AtomicU64,
     /// The longest, if it is adaptive.
     longest: Option<Duration>,

@@ -50,7 +50,7 @@ pub(super) struct State {
     pub(super) inbox: VecDeque<Message>,
     pub(super) receivers: Waiters,
     pub(super) room: Waiters,
-    /// The queue pair's, as those who wait for buffers are known.
+    /// The queue pair's number, under which receives wait for buffers.
     number: u32,
     /// How many receives should be posted, and are not.
     short: u32,
@@ -239,7 +239,7 @@ impl Conn {
             None | Some(Queue::InHandshake(_)) => return,
             Some(qp) => qp,
         };
-        // No byte is moved, so no key is looked at; it is acknowledged all the same.
+        // No byte is moved, so no key is checked; it is acknowledged all the same.
         let nowhere = Remote {
             address: 0,
             key: RemoteKey::from_raw(0),
@@ -250,7 +250,7 @@ impl Conn {
         }
     }
 
-    /// Posts receives that there was no buffer for. Returns a buffer that the queue refused.
+    /// Posts receives for which there was no buffer. Returns a buffer that the queue refused.
     pub(super) fn refill(&self) -> Option<Buffer> {
         self.lock().top_up(&self.pool)
     }
@@ -261,7 +261,7 @@ impl Conn {
         let (qp, inbox) = {
             let mut state = self.lock();
             state.lost(why, &mut wake);
-            // Who carries a handshake out ends its queue pair.
+            // The handshake ends its own queue pair.
             let qp = (state.qp).take_if(|qp| !matches!(qp, Queue::InHandshake(_)));
             (qp, std::mem::take(&mut state.inbox))
         };
@@ -296,7 +296,7 @@ impl State {
         }
     }
 
-    /// Nothing can be posted any more; everybody hears of it.
+    /// Nothing can be posted any more; everybody is told.
     fn lost(&mut self, why: ConnectionError, wake: &mut Vec<Waker>) {
         let flushed = ConnectionError::Disconnected(WcStatus::Flushed);
         match self.over {

@@ -199,7 +199,7 @@ impl Drop for Follower<'_> {
         followers.retain(|other| !Arc::ptr_eq(other, self.waiting));
         let was_called = followers.len() == before;
         drop(followers);
-        // It may have no use for the turn; who takes it calls another one in the end.
+        // It may have no use for the turn; whoever takes it calls another one in the end.
         if was_called && !turns.is_taken() {
             turns.call_next();
         }

@@ -166,8 +166,8 @@ impl ExposedMemory {
         }
     }
 
-    /// A part of it, as peers address it: to tell a peer which part is its own. The key allows the
-    /// same everywhere in the memory.
+    /// A part of it, as peers address it: to tell a peer which part to use. The key still gives
+    /// access to all of the memory.
     ///
     /// # Errors
     /// The end of the range, if it is outside.

@@ -27,8 +27,8 @@ pub use uverbs_core::sys::PageSize;
 ///
 /// Its [descriptor](AsFd) is given to them by the usual means: inherited, or sent over a Unix
 /// socket (`SCM_RIGHTS`). They open it with [`from_fd`](Self::from_fd), or map it in any other way.
-/// Its size is sealed, because a file that is shortened ends the processes that access it by
-/// SIGBUS. Cheap to clone; it is freed when nobody has it mapped, registered or open.
+/// Its size is sealed, because shortening a file kills processes that access it (SIGBUS). Cheap to
+/// clone; it is freed when nobody has it mapped, registered or open.
 ///
 /// ```no_run
 /// # fn f(pd: &uverbs::ProtectionDomain) -> Result<(), uverbs::Error> {
@@ -52,9 +52,9 @@ impl SharedMemory {
     /// # Errors
     /// | kind | cause |
     /// |---|---|
-    /// | [`InvalidInput`](crate::ErrorKind::InvalidInput) | no bytes; a length that is no multiple of the huge pages' (EINVAL) |
+    /// | [`InvalidInput`](crate::ErrorKind::InvalidInput) | no bytes; a length that is not a multiple of the huge page size (EINVAL) |
     /// | [`OutOfResources`](crate::ErrorKind::OutOfResources) | no memory, or fewer huge pages than that (ENOMEM): `/proc/sys/vm/nr_hugepages` |
-    /// | [`Unsupported`](crate::ErrorKind::Unsupported) | a size of pages that the machine does not have |
+    /// | [`Unsupported`](crate::ErrorKind::Unsupported) | a page size that the machine does not have |
     #[doc(alias = "memfd_create")]
     pub fn new(len: usize, pages: PageSize) -> Result<Self> {
         sys::SharedMemory::create(Op::RegisterMemory, len, pages).map(Self::of)

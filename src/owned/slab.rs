@@ -26,8 +26,8 @@ pub(super) struct Slab {
     used: usize,
 }
 
-/// A request, or nothing. Only what is needed when the request ends; of an ordinary one, all is in
-/// fields of its own, so that it gets here and back without being put together in between.
+/// A request, or nothing. Only what is needed when the request ends; the parts of an ordinary one
+/// are separate fields, so that it gets here and back without being assembled in between.
 #[derive(Debug)]
 pub(super) struct Slot {
     /// Its number among the requests that it is ordered with; 0 if the slot is empty.

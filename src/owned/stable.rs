@@ -66,7 +66,7 @@ unsafe impl StableBytes for memmap2::MmapMut {
 
 /// A value that nothing refers to until it is taken out.
 ///
-/// It is not a `M` for the compiler, so moving it makes no claim to the memory that it owns.
+/// It is not an `M` for the compiler, so moving it makes no claim to the memory that it owns.
 pub(super) struct Kept<M>(MaybeUninit<M>);
 
 // SAFETY: no reference to the value is made while it is shared.
@@ -198,7 +198,7 @@ impl ProtectionDomain {
 
 impl ProtectionDomain {
     /// `ibv_reg_mr`—takes over `memory` and lets peers access it as `access` allows;
-    /// [`ExposedMemory::into_inner`] gives it back. In all else as
+    /// [`ExposedMemory::into_inner`] gives it back. Otherwise like
     /// [`register_owned`](Self::register_owned).
     ///
     /// Peers and this process access it in words of 8 aligned bytes; a `Vec<u8>` or `Box<[u8]>`
@@ -251,7 +251,7 @@ impl Buffer {
     /// back is the whole memory, whichever part is left.
     ///
     /// # Errors
-    /// The buffer, and the error: [`InvalidInput`](ErrorKind::InvalidInput) if its memory is no
+    /// The buffer, and the error: [`InvalidInput`](ErrorKind::InvalidInput) if its memory is not an
     /// `M`; [`Busy`](ErrorKind::Busy) while other parts of it exist, in the program or in a queue.
     /// If the kernel refuses the deregistration, the memory is leaked and counted in
     /// [`Context::leaked`](crate::Context::leaked).
@@ -281,7 +281,7 @@ impl ExposedMemory {
     /// gives it back, with what peers wrote. One system call.
     ///
     /// # Errors
-    /// The memory, and the error: [`InvalidInput`](ErrorKind::InvalidInput) if it is no `M`;
+    /// The memory, and the error: [`InvalidInput`](ErrorKind::InvalidInput) if it is not an `M`;
     /// [`Busy`](ErrorKind::Busy) while clones exist, in the program or in a queue. If the kernel
     /// refuses the deregistration, it is leaked and counted in
     /// [`Context::leaked`](crate::Context::leaked).

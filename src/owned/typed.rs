@@ -74,8 +74,8 @@ impl Buffer {
         Some(value)
     }
 
-    /// All of it as a slice of `T`. `None` if its length is no multiple of a value's, or its start
-    /// not aligned for one.
+    /// All of it as a slice of `T`. `None` if its length is not a multiple of a value's, or its
+    /// start is not aligned for one.
     pub fn slice_of<T: FromBytes + Immutable>(&self) -> Option<&[T]> {
         <[T]>::ref_from_bytes(self).ok()
     }
@@ -90,7 +90,8 @@ impl<T: FromBytes + IntoBytes + Immutable> TypedBuffer<T> {
     /// The values in `buffer`, such as one that came back with a completion.
     ///
     /// # Errors
-    /// The buffer, if its length is no multiple of a value's, or its start not aligned for one.
+    /// The buffer, if its length is not a multiple of a value's, or its start is not aligned for
+    /// one.
     pub fn from_buffer(buffer: Buffer) -> Result<Self, Buffer> {
         if buffer.slice_of::<T>().is_none() {
             return Err(buffer);

@@ -405,7 +405,7 @@ impl Memory {
     }
 }
 
-/// Drops what is known to be nothing: a drop that asks would need to have it in memory.
+/// Drops what is known to be nothing: a drop that checks would need it in memory.
 #[expect(clippy::inline_always, reason = "a part of posting")]
 #[inline(always)]
 pub(super) fn leave<T>(nothing: T) {
@@ -413,8 +413,8 @@ pub(super) fn leave<T>(nothing: T) {
 }
 
 impl Parts {
-    /// The same request as a new value: what is passed on in memory, as anything of its size is, is
-    /// then that and not the request which the compiler may have in registers.
+    /// The same request as a new value. Anything of its size is passed on in memory; that is then
+    /// this value, and the compiler can keep the original in registers.
     #[expect(clippy::inline_always, reason = "a part of posting")]
     #[inline(always)]
     pub(super) fn apart(self) -> Self {

@@ -114,7 +114,7 @@ impl fmt::Display for ParseEndpointError {
     }
 }
 
-/// What leaves `main` is printed this way.
+/// An error that `main` returns is printed this way.
 impl fmt::Debug for ParseEndpointError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(self, f)

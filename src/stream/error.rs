@@ -22,11 +22,11 @@ pub enum StreamError {
     /// The peer speaks this version of the protocol, and this library another.
     Version(u8),
     /// The connection is lost: bytes that were written may not have arrived. What had arrived can
-    /// be read before this is told.
+    /// be read before this is returned.
     Lost(ConnectionError),
     /// The peer broke the rules. The connection was ended.
     Violation(Violation),
-    /// The own side was [shut down](super::Stream::shutdown): nothing can be written.
+    /// This side was [shut down](super::Stream::shutdown): nothing can be written.
     ShutDown,
     /// The time is up. What was written is on its way, and nothing that was read is lost.
     TimedOut,
@@ -34,7 +34,7 @@ pub enum StreamError {
     TooLong {
         /// So many.
         bytes: usize,
-        /// At most so many, or as many as the buffer has.
+        /// How many it takes, or how many the buffer has.
         most: usize,
     },
     /// There is no buffer, no thread, no queue pair.
@@ -49,11 +49,11 @@ pub enum Violation {
     Header,
     /// A message with bytes that it had no credit for.
     Credit,
-    /// More credits than it had been sent messages.
+    /// More credits than messages were sent to it.
     Grant,
     /// Bytes, or an end, after the end.
     AfterEnd,
-    /// A message that says nothing.
+    /// A message without bytes, credits or an end.
     Empty,
 }
 

@@ -32,8 +32,9 @@ impl StreamListener {
         }
     }
 
-    /// How long a peer may take to confirm that it has a stream; 10 s otherwise. One that does not
-    /// holds up the thread or task that accepts it for so long; any number may accept.
+    /// How long a peer may take to confirm that it has a stream. Default: 10 s. A peer that does
+    /// not confirm holds up the thread or task that accepts it for that long; any number may
+    /// accept.
     #[must_use]
     pub fn handshake_timeout(mut self, limit: Duration) -> Self {
         self.handshake = limit;
@@ -45,8 +46,8 @@ impl StreamListener {
         self.listener.local_addr()
     }
 
-    /// How many requests made no stream: their peers went away, speak something else, or came by
-    /// another device.
+    /// How many requests made no stream: their peers went away, speak something else, or came
+    /// through another device.
     pub fn refused(&self) -> u64 {
         self.refused.load(Ordering::Relaxed) + self.listener.lost()
     }
@@ -55,10 +56,9 @@ impl StreamListener {
     /// something else, are [counted](Self::refused).
     ///
     /// # Errors
-    /// [`Failed`](StreamError::Failed): as many
-    /// [connections](super::StreamsBuilder::connections) as there may be, or no memory; the peer is
-    /// rejected. [`Connect`](StreamError::Connect): the device was removed, or the process has
-    /// other credentials.
+    /// [`Failed`](StreamError::Failed): as many [connections](super::StreamsBuilder::connections)
+    /// as there may be, or no memory; the peer is rejected. [`Connect`](StreamError::Connect): the
+    /// device was removed, or the process has changed its credentials.
     pub fn accept(&self) -> Result<Stream, StreamError> {
         loop {
             if let Some(stream) = now(self.accept_by(&Blocking, None))? {

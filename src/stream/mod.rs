@@ -1,9 +1,9 @@
-//! Streams of bytes by IP address, over RDMA: what most programs want of a connection.
+//! Streams of bytes by IP address, over RDMA: what most programs want from a connection.
 //!
 //! [`Streams`] are made for a device. They [listen](Streams::listen) at an address, or
-//! [connect](Streams::connect) to one. A [`Stream`] is `Read` and `Write` for threads, and with
-//! the feature `tokio` `AsyncRead` and `AsyncWrite` for tasks; beside these it sends buffers, and
-//! gives out what has arrived, without copying.
+//! [connect](Streams::connect) to one. A [`Stream`] is `Read` and `Write` for threads, and with the
+//! feature `tokio` `AsyncRead` and `AsyncWrite` for tasks; it can also send buffers, and hand out
+//! what has arrived, without copying.
 //!
 //! ```no_run
 //! use std::io::{Read, Write};
@@ -21,11 +21,10 @@
 //!
 //! # What is promised
 //!
-//! Bytes arrive in order, none twice, and none is missing before an error is told: what arrived
-//! before a connection was lost can be read, and then the error comes, never the end. The end comes
-//! after the last byte of a peer that was [shut down](Stream::shutdown), and that only. A
-//! `shutdown` that succeeded says that the peer's device has all bytes; a `write` that succeeded
-//! says that they are on their way.
+//! Bytes arrive in order, each once, and none is skipped: what arrived before a connection was lost
+//! can be read, and then comes the error, never the end. The end comes only after the last byte of
+//! a peer that was [shut down](Stream::shutdown). After a successful `shutdown` the peer's device
+//! has all bytes; after a successful `write` they are on their way.
 //!
 //! | what happens | [`StreamError`] | `io::ErrorKind` |
 //! |---|---|---|
@@ -38,8 +37,8 @@
 //!
 //! # Backpressure
 //!
-//! A peer has credits: so many messages it may send that are not read yet. Who has none waits, and
-//! no other stream does. A stream that nobody reads takes
+//! A peer has credits: the number of messages that it may send before they are read. A peer without
+//! credits waits, and no other stream does. A stream that nobody reads takes
 //! [`credits`](StreamsBuilder::credits) buffers, whatever its peer does.
 //!
 //! # Who takes completions

@@ -230,7 +230,7 @@ impl State {
         if !is_due || self.has_peer_ended || self.over.is_some() || !self.has_room(connection) {
             return;
         }
-        // An error is kept, and told when all that arrived is read.
+        // An error is kept, and returned once everything that arrived has been read.
         let _ = self.post(connection, None, false);
     }
 

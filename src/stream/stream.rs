@@ -38,7 +38,7 @@ pub struct Stream {
     _hub: Arc<Hub>,
 }
 
-/// How long threads wait; `None` for ever.
+/// How long threads wait; `None` forever.
 #[derive(Clone, Copy, Debug, Default)]
 struct Limits {
     read: Option<Duration>,
@@ -80,7 +80,7 @@ impl Stream {
         self.local
     }
 
-    /// The peer's address, as its kernel said; nothing has proved it.
+    /// The peer's address, as its kernel claims; it is not verified.
     pub fn peer_addr(&self) -> SocketAddr {
         self.peer
     }
@@ -94,13 +94,13 @@ impl Stream {
         self.limits.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// How long a thread waits for bytes; `None`, the default, for ever.
+    /// How long a thread waits for bytes; `None`, the default, forever.
     pub fn set_read_timeout(&self, limit: Option<Duration>) {
         self.limits().read = limit;
     }
 
     /// How long a thread waits until the peer has room, or has everything that was sent; `None`,
-    /// the default, for ever.
+    /// the default, forever.
     pub fn set_write_timeout(&self, limit: Option<Duration>) {
         self.limits().write = limit;
     }
@@ -315,7 +315,8 @@ impl Core {
     }
 }
 
-/// Something that is tried until it can be done. It is done in the poll that says so, or not.
+/// Something that is tried until it can be done. It is done in the poll that returns its result, or
+/// not at all.
 struct Attempt<'s, F> {
     core: &'s Core,
     places: Places,

@@ -16,7 +16,7 @@ use crate::cm::wait::{Blocking, Waits, now};
 use crate::cm::{self, CmError, ConnectData, EventChannel, RejectReason};
 use crate::hub::Hub;
 
-/// How many queue pairs may have numbers that the peer still knows, before that is told.
+/// How many queue pairs may have numbers that the peer still knows, before that is an error.
 const STALE: usize = 4;
 
 /// What streams are made with: a hub, whose completion queue they share, and an event channel.
@@ -95,7 +95,7 @@ impl StreamsBuilder {
 
     /// The place in the port's GID table, as
     /// [`QueuePairBuilder::gid_index`](crate::QueuePairBuilder::gid_index). Not needed where the
-    /// device has a GID that is chosen by itself; the connection manager's is used in the end.
+    /// device has a GID that is chosen automatically; the connection manager's is used in the end.
     pub fn gid_index(mut self, index: u8) -> Self {
         self.gid_index = Some(index);
         self
@@ -163,7 +163,8 @@ impl StreamsBuilder {
 }
 
 impl Streams {
-    /// Listens at `address`, as [`cm::listen`]. Requests that come by another device are refused.
+    /// Listens at `address`, as [`cm::listen`]. Requests that come through another device are
+    /// refused.
     ///
     /// # Errors
     /// Those of [`ListenerBuilder::build`](cm::ListenerBuilder::build).
@@ -172,8 +173,8 @@ impl Streams {
         Ok(StreamListener::new(self, listener))
     }
 
-    /// Connects to a listener; blocks. Who wants another limit than 10 seconds for each step, or
-    /// another local address, says so in the [`Connector`].
+    /// Connects to a listener; blocks. The [`Connector`] sets the local address, and the limit of
+    /// each step if it is not to be 10 seconds.
     ///
     /// # Errors
     /// | error | cause |

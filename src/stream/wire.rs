@@ -18,7 +18,7 @@ pub(super) struct Hello {
     pub(super) message_size: u32,
 }
 
-/// Why private data is none that can be answered.
+/// Why private data cannot be answered.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Mismatch {
     NotAStream,
@@ -65,7 +65,7 @@ impl Hello {
 /// What accompanies each message, as its immediate value.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) struct Header {
-    /// So many more messages with bytes may be sent.
+    /// This many more messages with bytes may be sent.
     pub(super) credits: u16,
     /// No bytes follow those of this message.
     pub(super) is_last: bool,

@@ -1,7 +1,8 @@
 //! Queues of a vendor that the program knows.
 //!
-//! [`QueuePair`](crate::QueuePair) and [`CompletionQueue`](crate::CompletionQueue) are of any
-//! vendor, and ask for each request whose they are. A program that knows asks once:
+//! [`QueuePair`](crate::QueuePair) and [`CompletionQueue`](crate::CompletionQueue) work with any
+//! vendor's device, and compare at each request which vendor it is. A program that knows its device
+//! checks once:
 //!
 //! ```no_run
 //! use uverbs::typed::vendor::Mlx5;
@@ -29,11 +30,11 @@
 //! ```
 //!
 //! On mlx5 a batch consists of a few numbers that the compiler keeps in registers, and the ring
-//! knows nothing of it before [`submit`](SendBatch::submit); completions are decoded field by field
-//! when asked. What is checked is the same: process, room, lengths, that a completion belongs to a
-//! request that is under way. On rxe, whose requests cost system calls, little is gained.
+//! knows nothing of it before [`submit`](SendBatch::submit); completions are decoded field by
+//! field, on demand. The checks are the same: process, room, lengths, and that a completion belongs
+//! to a request that is under way. On rxe, whose requests cost system calls, little is gained.
 //!
-//! Requests that are data, rather than written in the program, are posted from a [`Template`].
+//! Requests that are given by data, not by code, are posted from a [`Template`].
 
 mod poller;
 mod receiver;

@@ -73,7 +73,7 @@ impl<V: Vendor> Poller<'_, V> {
     /// `ibv_poll_cq` for one—takes the oldest completion, if there is one, and writes all of its
     /// fields to `out`; returns whether there was one.
     ///
-    /// For who keeps completions: less work than to take one and to ask for the
+    /// For programs that keep completions: less work than to take one and copy the
     /// [whole](Completion::whole). No system call.
     ///
     /// # Errors

@@ -59,8 +59,8 @@ impl<'q, V: Vendor> Sender<'q, V> {
         }
     }
 
-    /// Brings a template into the form that the device reads. It can be posted with every sender of
-    /// this vendor.
+    /// Converts a template into the form that the device reads. It can be posted with every sender
+    /// of this vendor.
     pub fn prepare(&self, template: &Template) -> Prepared<V> {
         Prepared {
             words: self.end.prepare(template),

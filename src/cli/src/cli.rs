@@ -16,7 +16,7 @@ Exit codes:
   4  not allowed for this user
   5  the device or the kernel cannot do it";
 
-/// RDMA devices: look at them, try them, measure them, find out what is wrong with them
+/// Inspect RDMA devices, try them, measure them, and find out what is wrong with them
 #[derive(Debug, Parser)]
 #[command(name = "uverbs", version, after_help = EXIT_CODES, max_term_width = 100)]
 #[command(propagate_version = true, disable_help_subcommand = true)]

@@ -9,7 +9,8 @@ use crate::transport::{Datagrams, Transport};
 use crate::{ProtectionDomain, QueuePairEndpoint};
 
 impl<T: Transport> QueuePair<T> {
-    /// For what only one vendor's have. Nothing is posted through it, and it stays in its place.
+    /// For what only one vendor's queue pairs have. Nothing is posted through it, and it stays in
+    /// its place.
     pub(crate) fn raw_mut(&mut self) -> &mut crate::QueuePair {
         &mut self.owner.qp
     }

@@ -163,7 +163,7 @@ impl Owner {
         }
     }
 
-    /// The same, for any request: apart, so that ordinary ones are not in its way.
+    /// The same for any request: a separate function, so that ordinary ones need not pass it.
     #[inline(never)]
     fn put_any(
         &mut self,

@@ -93,7 +93,7 @@ impl<T: Transport> QueuePair<T> {
     }
 }
 
-/// The turn of every receive: which of them are over is told by their completions alone.
+/// The turn of every receive: only their completions say which of them are over.
 const RECEIVE: u64 = 1;
 
 /// Puts `buffer` into `table` and posts it; returns it if it is refused.

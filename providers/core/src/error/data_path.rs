@@ -87,7 +87,7 @@ impl fmt::Display for PostError {
     }
 }
 
-/// What leaves `main` is printed this way.
+/// An error that `main` returns is printed this way.
 impl fmt::Debug for PostError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(self, f)
@@ -120,7 +120,7 @@ impl fmt::Display for PollError {
     }
 }
 
-/// What leaves `main` is printed this way.
+/// An error that `main` returns is printed this way.
 impl fmt::Debug for PollError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(self, f)

@@ -1,4 +1,4 @@
-//! `uverbs completions` and `uverbs man`: what a package of this tool installs beside it.
+//! `uverbs completions` and `uverbs man`: what a package of this tool installs alongside it.
 
 use std::fs;
 use std::path::PathBuf;

@@ -73,7 +73,7 @@ fn connector(to: SocketAddr) -> Connector {
     cm::connect(to).timeout(PATIENCE)
 }
 
-/// The next stream, which must come. No call on it waits for ever.
+/// The next stream, which must come. No call on it waits forever.
 fn accept(listener: &StreamListener) -> Stream {
     let stream = listener.accept_timeout(PATIENCE).unwrap();
     patient(stream.expect("a stream"))

@@ -53,7 +53,7 @@ enum Command {
         #[arg(long)]
         bare: bool,
     },
-    /// Connect to who listens
+    /// Connect to a listener
     Connect {
         /// The peer's name or address, and its port
         #[arg(value_name = "HOST:PORT")]
@@ -103,7 +103,7 @@ fn listen(address: SocketAddr, device: Option<&str>, session: &Session) -> Resul
     let listener = stream::streams(&context, &channel)?.listen(address)?;
     eprintln!("listening at {}", listener.local_addr());
     let stream = listener.accept()?;
-    // One is enough: others hear so at once.
+    // One is enough: others are refused at once.
     drop(listener);
     stream::run(stream)
 }
@@ -132,7 +132,7 @@ fn listen_bare(address: SocketAddr, session: &Session) -> Result<()> {
         .build()?;
     eprintln!("listening at {}", listener.local_addr());
     let request = listener.accept()?;
-    // One is enough: others hear so at once.
+    // One is enough: others are refused at once.
     drop(listener);
     let queues = Queues::new(&session.open_index(request.device().index)?)?;
     let builder = request.queue_pair(&queues.pd, &queues.cq, &queues.cq);

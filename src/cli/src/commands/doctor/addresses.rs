@@ -1,4 +1,4 @@
-//! The connection manager, and the addresses that it can be reached at.
+//! The connection manager, and the addresses at which it can be reached.
 
 use std::fs;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};

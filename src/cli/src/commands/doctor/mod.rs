@@ -21,7 +21,7 @@ use finding::{Finding, Status};
     after_help = "Each finding is ok, warn or fail. The exit code is 1 if anything fails.\n\nExamples:\n  uverbs doctor\n  uverbs doctor --json | jq '.findings[] | select(.status != \"ok\")'\n  uverbs doctor -d mlx5_0"
 )]
 pub(crate) struct Args {
-    /// Look at this device only
+    /// Check this device only
     #[arg(short = 'd', long, value_name = "DEVICE")]
     device: Option<String>,
 

@@ -128,7 +128,7 @@ fn answer(
         out.flush()?;
     }
     let request = listener.accept()?;
-    // One is enough: others hear so at once.
+    // One is enough: others are refused at once.
     drop(listener);
     let queues = Queues::new(args, session, request.device().index)?;
     let builder = request.queue_pair(&queues.pd, &queues.cq, &queues.cq);

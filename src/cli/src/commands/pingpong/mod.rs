@@ -59,7 +59,7 @@ pub(crate) struct Args {
     #[arg(long, conflicts_with_all = ["device", "ib_port", "transport", "mtu", "sl", "gid_idx", "srq"])]
     cm: bool,
 
-    /// Play as rping does, by IP address: the server reads the client's memory and writes into it.
+    /// Do what rping does, by IP address: the server reads the client's memory and writes into it.
     /// A server ends when its client leaves
     #[arg(long, conflicts_with_all = ["device", "ib_port", "transport", "mtu", "sl", "gid_idx", "srq", "rx_depth"])]
     rping: bool,
@@ -115,7 +115,7 @@ pub(crate) struct Args {
     num_qp: u32,
 
     /// How long a client may take to reach the server and to exchange endpoints with it, in
-    /// seconds; a server that does not listen yet is tried again
+    /// seconds; a server that is not listening yet is tried again
     #[arg(long, value_name = "SECONDS", default_value = "10", value_parser = units::parse_seconds)]
     wait: Duration,
 

@@ -1,8 +1,8 @@
 //! The game of rping, which either side may be: `--rping`.
 //!
-//! The client names memory in a message of 16 bytes, the server reads it and says so with a message
-//! of the same size; the client names other memory, the server writes there what it read, up to and
-//! with the zero at its end, and says so. The peers connect without private data.
+//! The client names memory in a message of 16 bytes, the server reads it and confirms with a
+//! message of the same size; the client names other memory, the server writes there what it read,
+//! up to and including the zero at its end, and confirms. The peers connect without private data.
 
 use std::collections::VecDeque;
 use std::time::Instant;
@@ -22,7 +22,7 @@ use crate::idle::Idle;
 use crate::output::Output;
 use crate::session::Session;
 
-/// rping's port, bytes of a message, and the most that it plays with.
+/// rping's port, and its default and largest message sizes in bytes.
 pub(super) const PORT: u16 = 7174;
 pub(super) const SIZE: u32 = 64;
 const MOST: u32 = (64 << 10) - 1;

@@ -12,22 +12,21 @@ use crate::output::Output;
 use crate::session::Session;
 use crate::units;
 
-/// Make a tree in a device, change it, and take it down again
+/// Create a tree in a device, change it, and destroy it again
 ///
-/// Elements belong to the process that makes them: other programs cannot attach queue pairs to
-/// them, and they end with this command. It shows that a device takes a tree, and takes its
-/// changes.
+/// Elements belong to the process that creates them: other programs cannot attach queue pairs to
+/// them, and they end with this command. It shows that a device accepts a tree and its changes.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// The device. Default: the first that can be opened
     #[arg(short, long, value_name = "DEVICE")]
     device: Option<String>,
 
-    /// Keep the last tree for so many seconds
+    /// Keep the last tree for this many seconds
     #[arg(long, value_name = "SECONDS", value_parser = units::parse_seconds)]
     hold: Option<Duration>,
 
-    /// The trees: the first is made, and then becomes each of the others
+    /// The trees: the first is created, and then changed into each of the others
     #[arg(value_name = "FILE", required = true)]
     files: Vec<PathBuf>,
 }

@@ -10,14 +10,14 @@ use crate::failure::Result;
 use crate::output::Output;
 use crate::session::Session;
 
-/// Check a tree against a device, and show the commands that would make it; nothing is sent
+/// Check a tree against a device, and show the commands that would create it; nothing is sent
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// The file with the tree
     #[arg(value_name = "FILE")]
     file: PathBuf,
 
-    /// The tree that stands already. Default: none
+    /// The tree that already exists. Default: none
     #[arg(long, value_name = "FILE")]
     from: Option<PathBuf>,
 

@@ -52,7 +52,7 @@ Examples:
   uverbs selftest -d mlx5_0 --peer second.example    # and on the first
   uverbs selftest -d mlx5_0 --only identity --only 'rings/RC send'";
 
-/// Check this library on a device, by messages from one of its ports to itself
+/// Check this library on a device, with messages from one of its ports to itself
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
@@ -164,7 +164,7 @@ pub(crate) fn run(args: &Args, session: &Session, out: &mut Output) -> Result<()
     let up = subject.context.query_port(port)?.is_active();
     for (group, checks) in plan {
         if !up && group.name != "identity" {
-            // No message gets through, so the other checks would tell nothing.
+            // No message gets through, so the other checks would show nothing.
             break;
         }
         watch::run(group, checks, &subject, |record| {

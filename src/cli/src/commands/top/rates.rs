@@ -28,7 +28,7 @@ pub(super) struct DeviceFrame {
     pub(super) queue_rates: Vec<QueueRates>,
 }
 
-/// None where no counter tells, or there is no earlier sample.
+/// None where no counter says, or there is no earlier sample.
 #[derive(Debug, Default, PartialEq, Serialize)]
 pub(super) struct PortRates {
     pub(super) port: u32,

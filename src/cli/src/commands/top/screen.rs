@@ -12,14 +12,14 @@ use crate::output::Table;
 /// What queues are sorted by.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq, ValueEnum)]
 pub(super) enum Sort {
-    /// Packets per second, the most first
+    /// Packets per second, highest first
     #[default]
     Rate,
     /// Kind and number
     Id,
     /// Process
     Pid,
-    /// Bytes of regions, entries of completion queues, the most first
+    /// Bytes of regions, entries of completion queues, largest first
     Size,
 }
 
