@@ -2,7 +2,7 @@
 //!
 //! `start` takes the lock of senders, and `complete` or `abort` releases it. A request is put into
 //! the ring once it is whole: when the next one begins, at the end, or, on connections, with its
-//! data. The device is told of all of them at the end.
+//! data. All of them are submitted together at the end.
 
 use std::cell::Cell;
 use std::ffi::{c_int, c_void};

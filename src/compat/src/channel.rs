@@ -83,7 +83,7 @@ extern "C" fn ibv_destroy_comp_channel(channel: Handle<Channel>) -> c_int {
 /// Reads one event. A cancellation point: nothing here has a destructor.
 pub(crate) extern "C" fn read_event(fd: c_int, event: *mut u64, words: usize) -> bool {
     let size = words * size_of::<u64>();
-    // SAFETY: the caller has a buffer of so many words.
+    // SAFETY: the caller has a buffer of this many words.
     let count = unsafe { libc::read(fd, event.cast::<c_void>(), size) };
     usize::try_from(count).is_ok_and(|count| count == size)
 }
@@ -91,7 +91,7 @@ pub(crate) extern "C" fn read_event(fd: c_int, event: *mut u64, words: usize) ->
 /// Reads what there is, into the program's memory; the number of bytes, or -1 with errno. A
 /// cancellation point, as above.
 pub(crate) extern "C" fn read_bytes(fd: c_int, into: *mut c_void, room: usize) -> isize {
-    // SAFETY: the program says that there is room for so many bytes.
+    // SAFETY: the program says that there is room for this many bytes.
     unsafe { libc::read(fd, into, room) }
 }
 

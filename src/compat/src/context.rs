@@ -193,8 +193,8 @@ extern "C" fn ibv_import_device(fd: c_int) -> *mut ibv_context {
 }
 
 /// While something made from it exists, that can be used and destroyed; the last destroy closes the
-/// device. As in rdma-core, it is no error: programs that leave the order to a garbage collector do
-/// it.
+/// device. As in rdma-core, this is not an error: programs that leave the order to a garbage
+/// collector do it.
 #[unsafe(no_mangle)]
 extern "C" fn ibv_close_device(context: Handle<Context>) -> c_int {
     number(|| context.get()?.close())

@@ -236,7 +236,8 @@ extern "C" fn ibv_create_cq(
     })
 }
 
-/// Refused (EBUSY) while queues use it. Waits for the acknowledgement of each event that was got.
+/// Refused (EBUSY) while queues use it. Waits for the acknowledgement of each event that was
+/// fetched.
 #[unsafe(no_mangle)]
 extern "C" fn ibv_destroy_cq(cq: Handle<Cq>) -> c_int {
     number(|| cq.get()?.end())

@@ -1,4 +1,4 @@
-//! The device list: `ibv_get_device_list` and what is asked of its entries.
+//! The device list: `ibv_get_device_list` and what is asked about its entries.
 //!
 //! # Safety
 //!
@@ -189,7 +189,7 @@ extern "C" fn ibv_free_device_list(array: *mut *mut ibv_device) {
     }
     for at in 0.. {
         let place = array.wrapping_add(at);
-        // SAFETY: an array that `ibv_get_device_list` returned; its end was not met yet.
+        // SAFETY: an array that `ibv_get_device_list` returned; its end has not been reached yet.
         let device = unsafe { place.read() };
         if device.is_null() {
             break;

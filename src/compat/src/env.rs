@@ -23,7 +23,7 @@ pub(crate) fn is_single_threaded() -> bool {
 }
 
 /// `MLX5_CQE_SIZE`: the size of completion queue entries where `mlx5dv_create_cq` is given none; 0
-/// if it is no number. Read at each call, as in rdma-core.
+/// if it is not a number. Read at each call, as in rdma-core.
 pub(crate) fn entry_size() -> Option<u16> {
     let size = env::var("MLX5_CQE_SIZE").ok()?;
     Some(size.parse().unwrap_or(0))

@@ -88,7 +88,8 @@ fn shape(kind: u32) -> Option<(usize, usize, usize)> {
     })
 }
 
-/// Adds a specification of the kernel's: its header, then `parts`, each in so many bytes.
+/// Adds a specification of the kernel's: its header, then `parts`, each in the given number of
+/// bytes.
 fn add(out: &mut Vec<u8>, kind: u32, parts: &[(&[u8], usize)]) -> Answer<()> {
     let bytes: usize = parts.iter().map(|(_, length)| length).sum();
     let size = u16::try_from(8 + bytes).map_err(|_| Code::INVALID)?;

@@ -3,8 +3,8 @@
 //! # Safety
 //!
 //! Exports names of the library that this one stands for. Pages are left out of children, and given
-//! back to them, as the C program asks for with `ibv_fork_init` and `ibv_dontfork_range`; it
-//! answers for what its children do.
+//! back to them, as the C program asks for with `ibv_fork_init` and `ibv_dontfork_range`; it is
+//! responsible for what its children do.
 #![allow(unsafe_code, reason = "exports names; changes what children inherit")]
 
 use std::collections::BTreeMap;

@@ -1,9 +1,8 @@
 //! `libibverbs.so.1` in Rust: the C interface of rdma-core's library on top of uverbs.
 //!
 //! C programs, and Rust crates that bind libibverbs, are this crate's users; it has no interface
-//! for Rust. `cargo xtask compat` links it to `libibverbs.so.1`, with the versions of
-//! [`symbols`], and makes a `libmlx5.so.1` beside it. What works is listed in
-//! `docs/guide/drop-in.md`.
+//! for Rust. `cargo xtask compat` links it to `libibverbs.so.1`, with the versions of [`symbols`],
+//! and makes a `libmlx5.so.1` alongside it. What works is listed in `docs/guide/drop-in.md`.
 //!
 //! Modules follow the headers: `abi` has their structs, the others their functions, by object.
 //! Arguments from C are taken by the types of `pointer`, and answers given by those of `answer`, so

@@ -2,8 +2,8 @@
 //!
 //! # Safety
 //!
-//! Exports names of the library that this one stands for. The program that registers memory answers
-//! for it, as the C interface says: it stays allocated until it was deregistered.
+//! Exports names of the library that this one stands for. The program that registers memory is
+//! responsible for it, as the C interface says: it stays allocated until it was deregistered.
 #![allow(unsafe_code, reason = "exports names")]
 
 use std::cell::Cell;

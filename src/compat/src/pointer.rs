@@ -194,7 +194,7 @@ pub(crate) fn items<'a, T>(first: *const T, count: usize) -> Answer<&'a [T]> {
     if first.is_null() {
         return Err(Code::INVALID);
     }
-    // SAFETY: not NULL, so it is an array of so many, for the length of the call.
+    // SAFETY: not NULL, so it is an array of this many items, for the length of the call.
     Ok(unsafe { std::slice::from_raw_parts(first, count) })
 }
 
@@ -206,7 +206,7 @@ pub(crate) fn items_mut<'a, T>(first: *mut T, count: usize) -> Answer<&'a mut [T
     if first.is_null() {
         return Err(Code::INVALID);
     }
-    // SAFETY: not NULL, so it is an array of so many, which is this call's until it ends.
+    // SAFETY: not NULL, so it is an array of this many items, which is this call's until it ends.
     Ok(unsafe { std::slice::from_raw_parts_mut(first, count) })
 }
 

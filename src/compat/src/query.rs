@@ -176,7 +176,7 @@ fn port(attr: &PortAttr) -> ibv_port_attr {
 /// `IB_SPEED_NDR`, as far as the old field goes.
 const NDR: u8 = 128;
 
-/// What programs of before `port_cap_flags2` have room for.
+/// What programs from before `port_cap_flags2` have room for.
 const OLD_PORT: usize = 48;
 
 #[unsafe(no_mangle)]

@@ -39,7 +39,7 @@ pub(crate) mod opcode {
 
 /// `IBV_SEND_INLINE`.
 pub(crate) const INLINE: u32 = 1 << 3;
-/// Pieces of inline data that need no allocation.
+/// Parts of inline data that need no allocation.
 const FEW: usize = 16;
 
 /// Gives `put` the request that C describes.

@@ -13,7 +13,7 @@ use crate::file::CmFile;
 /// `rdma_bind_addr`—gives an id its local address.
 ///
 /// A specific address also binds the id to the device that has it. With a wildcard address the id
-/// has no device, and listens on all of them, also on those that come later. Port 0 is any free
+/// has no device, and listens on all of them, including those that appear later. Port 0 is any free
 /// port. One system call, which does not wait.
 ///
 /// # Errors
@@ -54,8 +54,8 @@ pub fn bind_ip(file: &CmFile, id: u32, address: CmAddress) -> Result<()> {
 
 /// `rdma_listen`—reports requests for the id's address as events.
 ///
-/// `backlog` is how many requests may be unread; 0, and what is more than the system's maximum
-/// (`net.rdma_ucm.max_backlog`, 1024), is that maximum. Further requests are dropped, and their
+/// `backlog` is how many requests may be unread; 0, or more than the system's maximum
+/// (`net.rdma_ucm.max_backlog`, 1024), means that maximum. Further requests are dropped, and their
 /// senders repeat them. An id without an address is bound to any IPv4 address first. One system
 /// call, which does not wait.
 ///

@@ -40,12 +40,12 @@ pub fn connect(file: &CmFile, id: u32, params: &ConnectionParams, ece: Ece) -> R
 /// `rdma_accept`—accepts a request: the id of a
 /// [`ConnectRequest`](super::EventKind::ConnectRequest) gets `uid`, which its further events carry.
 ///
-/// The queue pair has to be able to send (RTS) before. The event
+/// The queue pair must already be able to send (RTS). The event
 /// [`Established`](super::EventKind::Established) follows when the peer has answered; a datagram
 /// service gets none. One system call, which does not wait.
 ///
 /// # Errors
-/// Of whatever kind: the request is rejected by now, and the id can only be destroyed. EINVAL: the
+/// After any error the request has been rejected, and the id can only be destroyed. EINVAL: the
 /// private data is too long, or the peer gave up. [`InvalidInput`](crate::ErrorKind::InvalidInput)
 /// without an errno: `uid` is 0, and nothing was done.
 #[doc(alias = "rdma_accept")]
@@ -70,7 +70,7 @@ pub fn accept(file: &CmFile, id: u32, uid: u64, params: &ConnectionParams, ece: 
 /// One system call, which does not wait.
 ///
 /// # Errors
-/// EINVAL: there was no response, or the peer gave up; the connection is rejected by now.
+/// EINVAL: there was no response, or the peer gave up; the connection has been rejected.
 #[doc(alias = "rdma_establish")]
 pub fn establish(file: &CmFile, id: u32) -> Result<()> {
     let request = rdma_ucm_accept {

@@ -29,10 +29,10 @@ open_enum! {
         Unreachable = 7, "RDMA_CM_EVENT_UNREACHABLE", "unreachable";
         /// The peer, or its kernel, refused or gave up.
         Rejected = 8, "RDMA_CM_EVENT_REJECTED", "rejected";
-        /// The connection is established: at the passive side; at the active side of iWARP and of
+        /// The connection is established: on the passive side; on the active side of iWARP and of
         /// datagrams.
         Established = 9, "RDMA_CM_EVENT_ESTABLISHED", "established";
-        /// The peer disconnected, or answered our disconnect, or did not.
+        /// The peer disconnected, or answered our disconnect, or failed to in time.
         Disconnected = 10, "RDMA_CM_EVENT_DISCONNECTED", "disconnected";
         /// The device was removed: every command but a destroy fails from now on.
         DeviceRemoval = 11, "RDMA_CM_EVENT_DEVICE_REMOVAL", "device removal";

@@ -70,7 +70,7 @@ pub(super) fn written(op: Op, number: u32, what: &'static str) -> Result<u32> {
     Ok(number)
 }
 
-/// Milliseconds of a command; what is longer than its field is the longest.
+/// Milliseconds for a command; a longer time becomes the longest that its field holds.
 pub(super) fn milliseconds(time: std::time::Duration) -> u32 {
     // Rounded up: the kernel takes 0 for "at once", or refuses it.
     let whole = time.as_millis();

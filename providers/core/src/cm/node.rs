@@ -31,16 +31,16 @@ pub struct Node {
     pub path: PathBuf,
     /// Its number; `None` if only the path is known.
     pub number: Option<CharDevice>,
-    /// The version of the kernel's interface; that of this library if nobody says it.
+    /// The version of the kernel's interface; that of this library if it is not reported.
     pub abi_version: u32,
-    /// Where this is from.
+    /// Where this was found.
     pub source: Source,
 }
 
 /// Finds the connection manager: by RDMA netlink, which makes the kernel load its module, else in
 /// sysfs, else at its usual path.
 ///
-/// Three system calls by netlink. Of `options`, `netlink`, `sysfs` and the two roots count.
+/// Three system calls by netlink. Of `options`, only `netlink`, `sysfs` and the two roots are used.
 ///
 /// # Errors
 /// EMFILE, ENFILE, ENOMEM. A node that does not exist is found nevertheless, and cannot be opened.
@@ -49,7 +49,7 @@ pub fn find(options: &Options) -> Result<Node> {
 }
 
 /// Opens the running kernel's connection manager, and its event channel. Two to three system calls
-/// beside those of [`find`].
+/// in addition to those of [`find`].
 ///
 /// # Errors
 /// [`NotFound`](ErrorKind::NotFound): no node. [`PermissionDenied`](ErrorKind::PermissionDenied):

@@ -75,7 +75,7 @@ pub struct DatagramParams {
     pub qp_num: u32,
     /// Queue key to send with.
     pub qkey: u32,
-    /// The way to the peer, for an address handle.
+    /// The path to the peer, for an address handle.
     pub address: AddressVector,
     /// Bytes from the peer.
     pub private_data: PrivateData,

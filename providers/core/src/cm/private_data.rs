@@ -10,7 +10,7 @@ use crate::error::{Error, Op, Result};
 ///
 /// How many fit depends on the message, on the transport and on the kind of address; the kernel
 /// refuses more (EINVAL), and a refused accept has rejected the request. InfiniBand and RoCE send
-/// no length: the receiver gets the most that fits, padded with zeros. iWARP sends the length.
+/// no length: the receiver gets the maximum, padded with zeros. iWARP sends the length.
 ///
 /// ```
 /// use uverbs_core::Op;

@@ -49,8 +49,8 @@ pub fn init_qp_attr(file: &CmFile, id: u32, state: QpState) -> Result<QpAttr> {
     Ok(attr)
 }
 
-/// Whether the attributes belong to the state: before there is a peer, the kernel answers those of
-/// INIT to any question.
+/// Whether the attributes belong to the state: before there is a peer, the kernel answers any query
+/// with those of INIT.
 fn has_peer(attr: &QpAttr, state: QpState) -> bool {
     matches!(state, QpState::Init)
         || !attr

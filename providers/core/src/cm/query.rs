@@ -15,10 +15,10 @@ use crate::error::{Op, Result};
 use crate::file::CmFile;
 use crate::types::{FlowLabel, Gid, Guid, Mtu, Rate};
 
-/// How many records there is room for at the first try.
+/// How many records there is room for on the first try.
 const RECORDS: usize = 4;
-/// The most records that are asked for: the kernel has two paths at most, and so many services that
-/// a reply can carry.
+/// The most records that are asked for: the kernel has two paths at most, and as many services as a
+/// reply can carry.
 const MAX_RECORDS: usize = 256;
 
 /// The device of an id.

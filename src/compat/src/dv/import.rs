@@ -1,5 +1,5 @@
-//! Contexts and protection domains that are there already. Other devices' drivers do not tell
-//! enough about theirs.
+//! Contexts and protection domains that already exist. Other devices' drivers do not report enough
+//! about theirs.
 
 use std::sync::Arc;
 

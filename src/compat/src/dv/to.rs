@@ -44,7 +44,7 @@ pub(crate) struct Target {
 }
 
 /// Puts a request into the ring whose operation the calling code names, so that the compiler knows
-/// it: nothing of the request is looked at twice.
+/// it: no part of the request is examined twice.
 #[expect(clippy::inline_always, reason = "a part of posting")]
 #[inline(always)]
 pub(crate) fn put_known(queue: &mut AnyQp, request: &SendRequest<'_>) -> Result<(), PostError> {
@@ -102,7 +102,7 @@ fn put_to(queue: &mut AnyQp, request: &SendRequest<'_>, to: To<'_>) -> Answer<()
     Ok(())
 }
 
-/// What a raw packet queue pair with room for headers of so many bytes is created with.
+/// What a raw packet queue pair with room for headers of this many bytes is created with.
 pub(crate) fn with_headers(context: Handle<Context>, bytes: u16) -> Answer<QpExtra> {
     own(context.get()?)?;
     Ok(QpExtra::default().with_headers(bytes))

@@ -27,7 +27,7 @@ const COMM_EST: u32 = 4;
 const PATH_MIG: u32 = 6;
 
 /// # Errors
-/// EINVAL, after which the request is rejected: the handshake has not come so far, or there is too
+/// EINVAL, after which the request is rejected: the handshake has not got that far, or there is too
 /// much private data. Before, it is EINVAL for an id that does not connect.
 pub(super) fn accept(
     state: &mut State,
@@ -217,7 +217,7 @@ pub(super) fn hang_up(state: &mut State, id: u32) {
     }
 }
 
-/// The id is being destroyed: its peer is told, whatever the handshake has come to.
+/// The id is being destroyed: its peer is told, however far the handshake has got.
 pub(super) fn abandon(state: &mut State, id: u32) {
     let Some(found) = state.cm.ids.get(&id) else {
         return;

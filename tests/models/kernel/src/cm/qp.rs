@@ -35,7 +35,7 @@ const MTU: u32 = 5;
 const TIMEOUT: u8 = 18;
 
 /// # Errors
-/// EINVAL: a state that there is not, or the handshake has not come so far.
+/// EINVAL: a state that does not exist, or the handshake has not got that far.
 pub(super) fn attributes(
     state: &mut State,
     file: FileId,

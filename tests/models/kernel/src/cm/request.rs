@@ -187,7 +187,7 @@ pub(super) fn datagram_of(params: &rdma_ucm_conn_param, room: u8) -> rdma_ucm_ud
     }
 }
 
-/// The way to a GID.
+/// The path to a GID.
 pub(super) fn way_to(dgid: [u8; 16]) -> ib_uverbs_ah_attr {
     ib_uverbs_ah_attr {
         grh: ib_uverbs_global_route {
