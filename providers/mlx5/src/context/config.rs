@@ -174,7 +174,7 @@ pub(crate) fn query(file: &UverbsFile) -> Result<(cmd::context::Context, Config)
         core_support: info.core_support,
         async_fd: None,
     };
-    // Whether it may send firmware commands is not told; those that may not are refused.
+    // Whether it may send firmware commands is not reported; if it may not, they are refused.
     Ok((opened, Config::new(&reply, true)?))
 }
 

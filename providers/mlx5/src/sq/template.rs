@@ -1,4 +1,4 @@
-//! Requests that are described once: their words, but for what is different each time.
+//! Requests that are described once: their words, except for what differs each time.
 #![expect(clippy::inline_always, reason = "a part of posting")]
 
 use uverbs_core::PostError;

@@ -1,8 +1,8 @@
 //! The most frequent requests, written where they are posted.
 //!
 //! What the caller knows about a request (its operation, that it has one entry, its flags) is known
-//! here, too, and the compiler removes the branches. Whatever else comes goes to a function apart:
-//! it gets a request of its own, so that the caller's need not be in memory.
+//! here, too, and the compiler removes the branches. Everything else goes to a separate function,
+//! which gets a request of its own, so that the caller's need not be in memory.
 #![expect(clippy::inline_always, reason = "a part of posting")]
 
 use uverbs_core::PostError;
@@ -34,7 +34,7 @@ pub(super) struct Spot {
 /// What becomes of a request that is put.
 ///
 /// A trait, because closures that are called in several places are not inlined. Each function makes
-/// its own result: one that is made of several would be stored, and loaded to be told apart.
+/// its own result: one that combines several would be stored, and loaded again to distinguish them.
 pub(super) trait Putting {
     /// It was written, and starts with the word `head`. The end of the ring is where it was.
     fn written(self, ring: &mut SendRing, head: u64) -> Result<(), PostError>;

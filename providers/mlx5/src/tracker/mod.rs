@@ -92,13 +92,13 @@ impl Number {
         Self(number << KIND)
     }
 
-    /// The one that many requests later.
+    /// The number of the request this many later.
     #[inline]
     pub(crate) const fn after(self, requests: u64) -> Self {
         Self(self.0.wrapping_add(requests << KIND))
     }
 
-    /// The one that many requests earlier.
+    /// The number of the request this many earlier.
     #[inline]
     pub(crate) const fn before(self, requests: u64) -> Self {
         Self(self.0.wrapping_sub(requests << KIND))
@@ -119,7 +119,7 @@ pub(crate) struct Sent {
 }
 
 /// The kind of a send completion, in the three lowest bits. That of a request which was completed
-/// has its number above, which is masked only by who asks for the opcode.
+/// has its number above, which is masked off only to get the opcode.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct SentKind(u64);
 

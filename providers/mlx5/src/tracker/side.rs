@@ -2,8 +2,8 @@
 //! begins: with the creation, or a reset.
 //!
 //! Requests are counted through all incarnations. A reset goes on with a count that no request of
-//! the former incarnation can have: what a thread that polls at that moment records of it is behind
-//! where the new one begins, and says nothing of that.
+//! the former incarnation can have: what a thread that polls at that moment records for it lies
+//! before the start of the new one, and does not affect that.
 //!
 //! A poller checks last, after everything that it read for an entry, whether the entry belongs to
 //! the current incarnation. The thread that resets says so before it posts again: a poller that saw
@@ -57,7 +57,7 @@ impl Side {
         self.base.load(Ordering::Relaxed)
     }
 
-    /// The count of what was completed. What it covers is no longer read by who polls.
+    /// The count of what was completed. What it covers is no longer read by pollers.
     #[inline]
     pub(super) fn done(&self) -> u64 {
         self.progress.load(Ordering::Acquire).max(self.base())

@@ -3,8 +3,8 @@
 /// Where a ring is: addresses in this process, which stay until its queue is destroyed (a
 /// completion queue's until it is resized).
 ///
-/// Addresses are told, not lent: whoever writes there takes the queue over, and posts and polls
-/// nothing through the library any more.
+/// Addresses are reported, not lent: a program that writes there takes the queue over, and no
+/// longer posts or polls through the library.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Place {
     /// The address of the first entry.

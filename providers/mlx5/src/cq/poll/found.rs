@@ -48,7 +48,7 @@ impl Found for WorkCompletion {
 
 /// Where a completion goes.
 pub(crate) trait Destination {
-    /// What is returned of it.
+    /// What is returned for it.
     type Done;
 
     /// As [`Found::sent`].

@@ -1,7 +1,7 @@
 //! Compressed completions: several completions that the device writes as one entry.
 //!
 //! A title is in the slot of the first completion. It has everything that the completions have in
-//! common, and their number in the place of a length. The second slot holds an array with what
+//! common, and their number in place of the length. The second slot holds an array with what
 //! differs in the first eight, the ninth slot the array of the next eight, and so on; the contents
 //! of the other slots are stale. Here they are expanded into ordinary entries, each in its own
 //! slot, which belongs to the program until it gives the slots back: so polling, resets and resizes
