@@ -71,14 +71,14 @@ fn serve(service: &DatagramListener) -> Done {
     let request = service.accept()?;
     let context = request.open()?;
     let mut end = End::new(&context, |pd, cq| request.datagram_queue_pair(pd, cq, cq))?;
-    // Before the peer hears of the queue pair.
+    // Before the peer learns of the queue pair.
     end.expect()?;
     let own = Gid::from(request.local_addr().ip());
     let port = request.device().port;
     request.accept(&end.qp, AnswerData::EMPTY)?;
     let heard = end.hear()?;
 
-    // The way back stands in the message: its header, and the number of the peer's queue pair.
+    // The way back is in the message: its header, and the number of the peer's queue pair.
     let table = context.gid_table()?;
     let entry = table
         .iter()

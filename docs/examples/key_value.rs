@@ -65,7 +65,7 @@ fn hub(device: &str, connections: usize) -> Result<Hub, Failure> {
     Ok(hub)
 }
 
-/// Tells the other side who we are, and hears who it is.
+/// Tells the other side who we are, and learns who it is.
 fn exchange(hub: &Hub, stream: &mut TcpStream) -> Result<Connection, Failure> {
     stream.set_read_timeout(Some(PATIENCE))?;
     let prepared = hub.prepare()?;

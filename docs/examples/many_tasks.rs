@@ -115,7 +115,7 @@ async fn ask(
         buffer[..8].copy_from_slice(&round.to_ne_bytes());
         let mut request = pin!(connection.send(buffer, 8));
         if impatient() {
-            // It was posted, or not if there was no room; nobody hears of it.
+            // It was posted, or not if there was no room; nobody learns which.
             dropped.fetch_add(1, Ordering::Relaxed);
             let later = tokio::task::yield_now();
             tokio::select! { biased; _ = request => {}, () = later => {} }
@@ -133,7 +133,7 @@ async fn ask(
                 message = connection.recv() => echoes.push(number_in(&message?)?),
                 () = tokio::time::sleep_until(limit) => return Err("no answer in time".into()),
             }
-            // A future of a message that did not come yet was dropped, too.
+            // A future of a message that had not come yet was dropped, too.
             dropped.fetch_add(1, Ordering::Relaxed);
         }
     }

@@ -20,7 +20,7 @@ use crate::device::Fault;
 #[derive(Debug)]
 pub(crate) struct Sprung;
 
-/// The kernel, and the fault of a call after so many others.
+/// The kernel, and the fault of a call after this many others.
 #[derive(Debug)]
 pub(crate) struct Shaky<K> {
     kernel: K,

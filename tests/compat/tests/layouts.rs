@@ -1,4 +1,4 @@
-//! Sizes and offsets of the structs, beside the real header.
+//! Sizes and offsets of the structs, compared with the real header.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::fmt::Write as _;

@@ -1,4 +1,4 @@
-//! The names and versions that the libraries export, beside those of Debian's.
+//! The names and versions that the libraries export, compared with Debian's.
 #![allow(
     clippy::expect_used,
     clippy::panic,

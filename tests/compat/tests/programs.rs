@@ -1,4 +1,4 @@
-//! rdma-core's programs and perftest, over this library beside Debian's.
+//! rdma-core's programs and perftest, over this library and over Debian's.
 #![allow(
     clippy::panic,
     clippy::unwrap_used,

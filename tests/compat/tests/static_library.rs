@@ -1,4 +1,4 @@
-//! A C program that is linked static with musl and this project's `libibverbs.a`.
+//! A C program that is linked statically with musl and this project's `libibverbs.a`.
 #![allow(
     clippy::expect_used,
     clippy::unwrap_used,

@@ -11,7 +11,7 @@ use crate::Bench;
 /// `IB_EVENT_PORT_ACTIVE`.
 const PORT_ACTIVE: u32 = 9;
 
-/// Opens the device, connects a queue pair to itself with a shared receive queue beside it, moves a
+/// Opens the device, connects a queue pair to itself, creates a shared receive queue, moves a
 /// message, waits for its completions by an event, receives the event that the port is active, and
 /// destroys everything.
 ///

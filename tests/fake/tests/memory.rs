@@ -1,5 +1,5 @@
 //! Memory of the user that is registered and given back, pools, typed buffers, and what exposed
-//! memory does by itself: used as meant, and misused.
+//! memory does on its own: used as intended, and misused.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,

@@ -1,5 +1,5 @@
-//! How many system calls `uverbs info` makes beside `ibv_devinfo`, and whether other devices and
-//! GIDs add to them.
+//! How many system calls `uverbs info` makes compared with `ibv_devinfo`, and whether other devices
+//! and GIDs add to them.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::time::Duration;

@@ -35,7 +35,7 @@ fn what_is_not_under_way_completes_nothing() {
     let tracker = sender(4);
     let sent = |counter| wr_id(tracker.sent(0, counter));
     assert_eq!(sent(0), Request::Unknown, "nothing was posted");
-    // As after so many requests.
+    // As after this many requests.
     let first = Number::of(u64::from(u32::MAX) - 1);
     for index in 0..4 {
         let kind = SentKind::of(WcOpcode::Send);

@@ -55,7 +55,7 @@ impl World<'_> {
         Ok(())
     }
 
-    /// Polls a queue so many times, and returns how many completions there were.
+    /// Polls a queue this many times, and returns how many completions there were.
     pub(super) fn poll_at(&mut self, at: usize, first: usize, times: usize) -> Outcome<usize> {
         let Some(cq) = self.cqs.get_mut(at) else {
             return Ok(0);

@@ -17,7 +17,7 @@ impl Default for Trap {
 }
 
 impl Trap {
-    /// Panics at the call after so many others.
+    /// Panics at the call after this many others.
     pub(super) fn arm(&self, after: u8) {
         self.0.store(after.into(), Ordering::Relaxed);
     }

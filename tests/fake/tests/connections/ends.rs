@@ -56,7 +56,7 @@ fn destroying_notifies_the_peer_whatever_it_waits_for() {
     assert_eq!(rejected(&client), refused);
     cm::destroy_id(&client, active).unwrap();
 
-    // The client after the request: the server hears nothing, and its accept fails.
+    // The client after the request: the server is not told, and its accept fails.
     let active = resolve(&client, 2, PortSpace::Tcp, port).unwrap();
     cm::connect(&client, active, &params(18, &[]).unwrap(), Ece::default()).unwrap();
     let passive = next(&server, EventKind::ConnectRequest).unwrap().id;

@@ -134,7 +134,7 @@ fn atomics_bring_the_old_value_and_immediates_their_number() {
     is_clean(&b);
 }
 
-/// One connection floods a hub that nobody takes its messages from; another goes on.
+/// One connection floods a hub that does not take its messages; another goes on.
 #[test]
 fn a_connection_that_is_not_listened_to_uses_up_its_backlog_alone() {
     let context = Bench::newest().context().unwrap();

@@ -1,4 +1,4 @@
-//! Who has nothing to do sleeps, and is woken for everything that concerns it.
+//! Whatever has nothing to do sleeps, and is woken for everything that concerns it.
 
 use std::pin::pin;
 use std::sync::Arc;

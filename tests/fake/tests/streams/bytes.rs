@@ -1,4 +1,4 @@
-//! Bytes arrive in order, however they are written and read; who has no room waits.
+//! Bytes arrive in order, however they are written and read; a writer without room waits.
 
 use std::io::{self, Read, Write};
 use std::thread;
@@ -8,7 +8,7 @@ use uverbs::stream::{Stream, StreamError};
 
 use crate::{End, MOMENT, Numbers, connected, eventually, text};
 
-/// Writes everything in pieces, some of them without copying.
+/// Writes everything in parts, some of them without copying.
 fn write_all(stream: &Stream, mut bytes: &[u8], seed: u64) {
     let mut numbers = Numbers(seed);
     let mut to = stream;
@@ -29,7 +29,7 @@ fn write_all(stream: &Stream, mut bytes: &[u8], seed: u64) {
     stream.shutdown().unwrap();
 }
 
-/// Reads to the end in pieces, some of them without copying.
+/// Reads to the end in parts, some of them without copying.
 fn read_all(stream: &Stream, seed: u64) -> Vec<u8> {
     let mut numbers = Numbers(seed);
     let (mut from, mut all) = (stream, Vec::new());

@@ -81,7 +81,7 @@ fn broken_rules_end_the_stream_after_what_had_arrived() {
             b"abcd",
             Violation::Credit,
         ),
-        // What comes after the end is not heard: the end was.
+        // What comes after the end is not read: the end was.
         (
             &[(b"a", Some(LAST)), (b"b", Some(0))],
             b"a",

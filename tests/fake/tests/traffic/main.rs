@@ -1,6 +1,6 @@
 //! Queues at work, on a ConnectX in this process and on the fake kernel's rxe: every operation with
 //! messages and lists of every shape, through queues of several sizes, around their ends many
-//! times. What arrives, what completes and in which order is compared with what was asked.
+//! times. What arrives, what completes and in which order is compared with what was requested.
 #![forbid(unsafe_code)]
 // A whole device would be interpreted.
 #![cfg(not(miri))]

@@ -43,7 +43,7 @@ impl World {
         }
     }
 
-    /// What still exists, beside the context.
+    /// What still exists, apart from the context.
     pub(super) fn left(&self) -> Option<String> {
         match self {
             Self::ConnectX(cards) => cards.left(),

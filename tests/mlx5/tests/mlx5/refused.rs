@@ -55,7 +55,7 @@ fn counts() -> Vec<Vec<(String, u64)>> {
     summaries.into_iter().map(|device| device.counts).collect()
 }
 
-/// Fails the command after so many others of its kind; `None` once there are fewer.
+/// Fails the command after this many others of its kind; `None` once there are fewer.
 fn fail(model: &mut Model, command: &str, skip: u32, status: &str) -> Option<uverbs::Error> {
     model.make(&format!("fail 0 {command} 1 {skip} {status}"));
     let failed = everything().err();

@@ -152,7 +152,7 @@ fn unconnected(pd: &ProtectionDomain, cq: &CompletionQueue) -> QueuePair {
     )
 }
 
-/// The receiver permanently has no buffer: the sender gives up after so many retries.
+/// The receiver permanently has no buffer: the sender gives up after the given number of retries.
 #[test]
 fn f28_a_peer_that_never_receives() {
     excuse(FAILED_REQUEST);

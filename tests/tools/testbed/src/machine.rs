@@ -65,7 +65,7 @@ impl Machine {
     }
 
     /// Adds software ConnectX functions to the PCI bus: `mlx5_0`, `mlx5_1`, …; see [`connectx`] for
-    /// what they become. No rxe device is created beside them unless [`topology`](Self::topology)
+    /// what they become. No rxe device is created in addition unless [`topology`](Self::topology)
     /// is called afterwards.
     ///
     /// A server process is started for each boot, and a QEMU that supports vfio-user is downloaded

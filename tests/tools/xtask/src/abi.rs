@@ -7,7 +7,7 @@ use std::process::ExitCode;
 /// Compare uverbs-uapi with the kernel's headers, and both with the committed table.
 #[derive(Args, Debug)]
 pub(crate) struct Options {
-    /// First write the table anew.
+    /// First rewrite the table.
     #[arg(long)]
     bless: bool,
     /// Use the newest headers of the last run instead of asking Debian's mirror.

@@ -29,7 +29,7 @@ const MOST: f64 = 10_000.0;
 /// One for each kind of object.
 const COLOURS: [RGBColor; 5] = [BLUE, RED, GREEN, MAGENTA, BLACK];
 
-/// Measure what an object takes to create and destroy, beside 10 others to 10,000, and draw it
+/// Measure how long an object takes to create and destroy among 10 to 10,000 others, and draw it
 ///
 /// The library's own time, without the kernel's, on the software stand-ins; the table and how it
 /// is measured are those of tests/hostile/tests/growth.rs.
@@ -45,7 +45,7 @@ pub(crate) struct Options {
 struct Curve {
     device: &'static str,
     kind: String,
-    /// Microseconds each, beside ten times as many others from one to the next.
+    /// Microseconds each, with ten times as many others from one to the next.
     times: Vec<f64>,
 }
 

@@ -46,7 +46,7 @@ const ENOUGH: usize = 90;
 /// What `cargo mutants` ends with when changes were missed, or ran into the time limit.
 const MISSED_OR_LATE: [i32; 2] = [2, 3];
 
-/// Change the base and the providers in small ways, one at a time, and look whether a test fails
+/// Change the base and the providers in small ways, one at a time, and see whether a test fails
 ///
 /// By `cargo mutants`, which is installed if it is missing. A change that no test notices has to be
 /// listed in tests/mutants.txt with the test that notices it in a machine, or the reason why none

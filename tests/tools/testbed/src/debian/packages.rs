@@ -7,7 +7,7 @@ use std::fs;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::path::{Path, PathBuf};
 
-/// Debian's own RDMA programs and useful tools beside them.
+/// Debian's own RDMA programs, and other useful tools.
 pub(crate) const TOOLS: [&str; 7] = [
     "bash",
     "busybox-static",

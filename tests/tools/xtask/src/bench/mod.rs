@@ -31,7 +31,7 @@ pub(crate) struct Options {
     /// calls) with tests/cost/hot.txt.
     #[arg(long, conflicts_with_all = ["mlx5", "user", "c", "pairs", "iterations", "kernel"])]
     hot: bool,
-    /// Write that file anew.
+    /// Rewrite that file.
     #[arg(long, requires = "hot")]
     write: bool,
     /// Instead count instructions of C programs over this project's libibverbs.so.1, compared with

@@ -14,7 +14,7 @@ pub(crate) struct Options {
     /// Kernel: 5.10, 6.1, 6.12 or newest.
     #[arg(long, default_value = "6.12")]
     kernel: String,
-    /// Instead run the examples with so many connections, such as 1000, whose clients are killed
+    /// Instead run the examples with this many connections, such as 1000, whose clients are killed
     /// and whose futures are dropped, on rxe and on a software ConnectX: an hour or so without KVM.
     #[arg(long, value_name = "COUNT")]
     connections: Option<usize>,

@@ -1,4 +1,4 @@
-//! `cargo xtask measure`: the house in numbers, of the working tree or of any commit.
+//! `cargo xtask measure`: the code in numbers, of the working tree or of any commit.
 
 mod code;
 mod rooms;
@@ -15,7 +15,7 @@ use tree::Tree;
 ///
 /// Reads Rust files of the working tree, or of a commit, and prints tables in Markdown;
 /// docs/measures.md has them for two commits, side by side. Lines are all lines, those of tests and
-/// documentation included; a function is as long as from its name to its last brace.
+/// documentation included; a function's length is from its name to its last brace.
 #[derive(Args, Debug)]
 pub(crate) struct Options {
     /// Count a commit instead of the working tree.

@@ -1,5 +1,5 @@
 //! `cargo xtask bench --c`: instructions of C programs over this project's `libibverbs.so.1`,
-//! beside the same programs over Debian's, in one guest.
+//! compared with the same programs over Debian's, in one guest.
 
 use std::process::ExitCode;
 

@@ -13,7 +13,7 @@ use super::super::{MANY, ROUNDS};
 /// The longest instruction.
 const LONGEST: usize = 15;
 
-/// Another function is hot if a hot one calls it for at least one in so many operations.
+/// Another function is hot if a hot one calls it for at least one in this many operations.
 const RARE: f64 = 20.0;
 
 /// What one operation, or one call of a function that is not a loop, executes in the function
