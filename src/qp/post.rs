@@ -60,11 +60,11 @@ impl<T: Transport> QueuePair<T> {
     /// # fn f(qp: &mut uverbs::QueuePair, region: &uverbs::MemoryRegion) -> Result<(), uverbs::PostError> {
     /// use uverbs::SendRequest;
     ///
-    /// let piece = [region.sge(0, 64).expect("inside the region")];
+    /// let sges = [region.sge(0, 64).expect("inside the region")];
     /// let mut batch = qp.send_batch();
     /// for wr_id in 0..8 {
     ///     // SAFETY: the region outlives the completions, and nothing writes to it until then.
-    ///     unsafe { batch.push(&SendRequest::send(&piece).wr_id(wr_id).signaled()) }?;
+    ///     unsafe { batch.push(&SendRequest::send(&sges).wr_id(wr_id).signaled()) }?;
     /// }
     /// batch.submit()
     /// # }

@@ -8,13 +8,13 @@
 //! use uverbs::typed::vendor::Mlx5;
 //! use uverbs::{CompletionQueue, QueuePair, SendRequest, Sge};
 //!
-//! fn send(qp: &mut QueuePair, cq: &mut CompletionQueue, piece: Sge) -> Result<(), Box<dyn std::error::Error>> {
+//! fn send(qp: &mut QueuePair, cq: &mut CompletionQueue, sge: Sge) -> Result<(), Box<dyn std::error::Error>> {
 //!     let mut sender = qp.sender::<Mlx5>()?;
-//!     let pieces = [piece];
+//!     let sges = [sge];
 //!     let mut batch = sender.batch();
 //!     for wr_id in 0..8 {
 //!         // SAFETY: the memory stays registered, and nobody writes to it, until the last poll.
-//!         unsafe { batch.push(&SendRequest::send(&pieces).wr_id(wr_id).signaled()) }?;
+//!         unsafe { batch.push(&SendRequest::send(&sges).wr_id(wr_id).signaled()) }?;
 //!     }
 //!     batch.submit()?;
 //!     let mut poller = cq.poller::<Mlx5>()?;

@@ -90,8 +90,8 @@ impl<'q, V: Vendor> Sender<'q, V> {
     ///
     /// let mut sender = qp.sender::<Mlx5>()?;
     /// let write = sender.prepare(&Template::write(region.lkey(), to.key).signaled());
-    /// let piece = region.sge(0, 64).expect("inside the region");
-    /// let posting = Posting { wr_id: 7, address: piece.address, length: 64, remote: to.address };
+    /// let sge = region.sge(0, 64).expect("inside the region");
+    /// let posting = Posting { wr_id: 7, address: sge.address, length: 64, remote: to.address };
     /// // SAFETY: the region outlives the completion, and nothing writes to it until then.
     /// unsafe { sender.post_prepared(&write, &posting) }?;
     /// # Ok(())

@@ -2205,7 +2205,7 @@ assert_layout!(ib_uverbs_ex_destroy_rwq_ind_table, size 8, align 4, {
     comp_mask @ 0, ind_tbl_handle @ 4,
 });
 
-/// When a completion raises an event: after so many, or after so many microseconds.
+/// When a completion raises an event: after this many, or after this many microseconds.
 #[repr(C)]
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout,

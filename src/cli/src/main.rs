@@ -19,7 +19,7 @@ use clap::{CommandFactory as _, FromArgMatches as _};
 use crate::cli::Cli;
 use crate::output::Output;
 
-/// Takes memory from the kernel in large pieces: by musl's allocator half of the system calls of a
+/// Takes memory from the kernel in large chunks: by musl's allocator half of the system calls of a
 /// short command would be for memory.
 #[cfg(target_env = "musl")]
 #[global_allocator]

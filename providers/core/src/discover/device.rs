@@ -68,7 +68,7 @@ pub enum Access {
 
 /// A device that can perhaps be opened.
 ///
-/// What its [`source`](Self::source) does not tell is `None`.
+/// What its [`source`](Self::source) does not report is `None`.
 #[doc(alias = "ibv_device")]
 #[derive(Clone, Debug)]
 #[non_exhaustive]

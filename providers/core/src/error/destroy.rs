@@ -10,7 +10,7 @@ use super::Error;
 pub struct DestroyError<T> {
     /// Why.
     pub error: Error,
-    /// What lives on, whole. `None` where nobody knows whether it does
+    /// What lives on, whole. `None` if it is unknown whether it does
     /// ([`outcome_is_unknown`](Error::outcome_is_unknown)): its number in the kernel may be
     /// another's by now, so it was given up with its memory, and counted (`Context::leaked`).
     pub handle: Option<Box<T>>,

@@ -25,7 +25,7 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 ///
 /// It prints as one line: the operation, the errno by name, the known facts (such as the requested
 /// value and the limit), and a hint where there is one. So does `{:?}`, which is what `main` prints
-/// of the error that leaves it; `{:#?}` shows the parts.
+/// for an error that it returns; `{:#?}` shows the parts.
 ///
 /// ```
 /// use uverbs_core::error::{Errno, Error, ErrorKind, Op};

@@ -23,7 +23,7 @@ use crate::sys::ForkToken;
 
 /// The allocator of records: the pages of one opened device.
 ///
-/// What it takes to allocate and to free a record does not depend on how many there are.
+/// The cost of allocating and freeing a record does not depend on how many there are.
 #[derive(Debug)]
 pub struct Records {
     slot: usize,

@@ -2,11 +2,11 @@
 //!
 //! # Safety
 //!
-//! The two advices used here (`MADV_DONTFORK`, `MADV_DOFORK`) change what a child process finds at
-//! an address. They change neither the contents nor the mappings of this process, so any range may
-//! be given, mapped or not. But pages that a child inherits are copied when either process writes
-//! to them, and a device keeps using the old ones: that no such page is given back to children is
-//! what callers of `ForkGuard::protect` promise.
+//! The two kinds of advice used here (`MADV_DONTFORK`, `MADV_DOFORK`) change what a child process
+//! finds at an address. They change neither the contents nor the mappings of this process, so any
+//! range may be given, mapped or not. But pages that a child inherits are copied when either
+//! process writes to them, and a device keeps using the old ones: that no such page is given back
+//! to children is what callers of `ForkGuard::protect` promise.
 #![allow(unsafe_code, reason = "calls madvise on memory that is not ours")]
 
 use std::fmt;
@@ -50,7 +50,7 @@ impl ForkAdvice for LinuxForkAdvice {
             return Ok(());
         }
         let start = ptr::without_provenance_mut(address);
-        // SAFETY: these advices neither change this process's memory nor its mappings; the kernel
+        // SAFETY: this advice changes neither this process's memory nor its mappings; the kernel
         // checks the range.
         unsafe { madvise(start, len, advice) }
     }

@@ -255,7 +255,7 @@ mod tests {
         flags.next().unwrap().to_owned()
     }
 
-    /// Two mappings of two pages each, the second `gap` bytes behind the first.
+    /// Two mappings of two pages each, the second `gap` bytes after the first.
     fn two(gap: usize) -> [Mapping; 2] {
         let file = File::open(std::env::current_exe().unwrap()).unwrap();
         // A place where both fit.

@@ -1,4 +1,4 @@
-//! Address vectors: the way to a peer.
+//! Address vectors: the path to a peer.
 
 use std::fmt;
 

@@ -172,9 +172,9 @@ impl WcOpcode {
 open_flags! {
     /// `ibv_wc_flags`—what a completion carries besides the data.
     ///
-    /// The bits are the kernel's (`enum ib_wc_flags`): they stand so in the completion rings that
-    /// the kernel fills. libibverbs has "with invalidate" and "checksum ok" the other way round;
-    /// see [`WcFlags::to_ibv`].
+    /// The bits are the kernel's (`enum ib_wc_flags`): they appear like this in the completion
+    /// rings that the kernel fills. libibverbs has "with invalidate" and "checksum ok" the other
+    /// way round; see [`WcFlags::to_ibv`].
     #[doc(alias = "ibv_wc_flags")]
     pub struct WcFlags: u32 {
         /// The first 40 bytes of the buffer are a [`Grh`](super::Grh) (UD only).

@@ -1,4 +1,4 @@
-//! The peer's memory, as requests name it and as it is told to others.
+//! The peer's memory, as requests name it and as it is announced to others.
 
 use std::fmt;
 use std::num::ParseIntError;
@@ -87,9 +87,9 @@ impl RemoteMemory {
         }
     }
 
-    /// The address `offset` bytes from its start. The end is an address, too, where requests of no
-    /// bytes may go. How much a request moves from there on is checked by the peer's device, which
-    /// knows the region but not this range of it.
+    /// The address `offset` bytes from its start. The end is an address, too, where requests of
+    /// zero bytes may go. How much a request moves from there on is checked by the peer's device,
+    /// which knows the region but not this range of it.
     ///
     /// # Errors
     /// The offset and the length, if it is beyond the end.

@@ -49,8 +49,8 @@ request_flags! {
 }
 
 /// What a send request does.
-// With the remote address at one place in all of them: otherwise the compiler keeps it in memory
-// where it does not know the operation yet.
+// With the remote address in the same place in all of them: otherwise the compiler keeps it in
+// memory where it does not know the operation yet.
 #[derive(Clone, Copy, Debug)]
 #[repr(u8)]
 #[non_exhaustive]

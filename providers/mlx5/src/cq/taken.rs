@@ -125,7 +125,8 @@ impl contract::Entry for Taken {
         }
     }
 
-    // Apart: merged with what the caller does of each kind, its fields would not fit the registers.
+    // Not inlined: merged with what the caller does with each kind, its fields would not fit the
+    // registers.
     #[inline(never)]
     fn whole(&self) -> WorkCompletion {
         match &self.what {
