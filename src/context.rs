@@ -321,7 +321,7 @@ impl Context {
             port if (1..=ports).contains(&port) => error,
             _ => error
                 .fact("ports", ports)
-                .hint("the device has so many, numbered from 1"),
+                .hint("the device has this many, numbered from 1"),
         })
     }
 

@@ -252,7 +252,7 @@ pub(super) fn check(
         return Err(Error::invalid(op, "qkey")
             .fact("qkey", own)
             .fact("needed", qkey)
-            .hint("peers hear the key of the address: build the queue pair with it"));
+            .hint("peers are told the key of the address: build the queue pair with it"));
     }
     Ok(())
 }

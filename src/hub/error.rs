@@ -37,7 +37,7 @@ impl fmt::Display for ConnectionError {
             Self::PeerLeft => f.write_str("the peer disconnected, or went away"),
             Self::Backlog => f.write_str("too many messages of the connection were not taken"),
             Self::Failed(kind) => write!(f, "the hub cannot be driven any more: {kind}"),
-            Self::TimedOut => f.write_str("the time is up"),
+            Self::TimedOut => f.write_str("timed out"),
             Self::Refused(error) => write!(f, "not posted: {error}"),
         }
     }

@@ -68,7 +68,7 @@ impl Adapter {
             .fact("device", self.context.name().to_owned())
             .fact("lacking", "DEVX")
             .hint(
-                "device or kernel have no firmware commands for users, or had no room for one more",
+                "the device or kernel has no DEVX for users, or has no room for another user",
             ))
     }
 

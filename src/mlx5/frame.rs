@@ -50,7 +50,7 @@ impl<T: Transport> SendBatch<'_, T> {
         T: Frames,
     {
         let qp = self.of_mlx5()?;
-        // SAFETY: the caller's promise is the one that the provider asks for.
+        // SAFETY: the caller promises what the provider requires.
         unsafe { qp.put_packet(request) }
     }
 
@@ -74,7 +74,7 @@ impl<T: Transport> SendBatch<'_, T> {
         T: Frames,
     {
         let qp = self.of_mlx5()?;
-        // SAFETY: the caller's promise is the one that the provider asks for.
+        // SAFETY: the caller promises what the provider requires.
         unsafe { qp.put_frame(frame) }
     }
 }

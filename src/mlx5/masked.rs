@@ -39,7 +39,7 @@ impl<T: Transport> SendBatch<'_, T> {
         T: Requests,
     {
         let qp = self.of_mlx5()?;
-        // SAFETY: the caller's promise is the one that the provider asks for.
+        // SAFETY: the caller promises what the provider requires.
         unsafe { qp.put_masked_atomic(wr_id, flags, remote, operation, sge) }
     }
 }

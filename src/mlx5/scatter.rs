@@ -46,7 +46,7 @@ impl<T: Transport> QueuePairBuilder<'_, T> {
         T: Connected,
     {
         let extra = self.extra::<QpExtra>().cloned().unwrap_or_default();
-        // SAFETY: the caller's promise is the one that is asked for.
+        // SAFETY: the caller promises what is required.
         self.with_extra(unsafe { extra.scattering() })
     }
 }

@@ -306,7 +306,7 @@ impl<T: Transport> SendBatch<'_, T> {
         T: NamesReceiver,
     {
         let qp = self.of_mlx5()?;
-        // SAFETY: the caller's promise is the one that the provider asks for.
+        // SAFETY: the caller promises what the provider requires.
         unsafe { qp.put_xrc(request, srq) }
     }
 }

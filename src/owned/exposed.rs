@@ -107,7 +107,7 @@ pub(super) fn for_peers(access: AccessFlags) -> Result<AccessFlags> {
     if !access.intersects(PEERS) {
         return Err(Error::new(Op::RegisterMemory, ErrorKind::InvalidInput)
             .fact("access", access.to_string())
-            .hint("exposed memory is what peers reach; for memory of this side alone there are buffers"));
+            .hint("exposed memory is for peers to reach; for memory that only this side uses, there are buffers"));
     }
     let writes = AccessFlags::REMOTE_WRITE | AccessFlags::REMOTE_ATOMIC;
     let local = if access.intersects(writes) {

@@ -61,7 +61,7 @@ pub(super) fn find(
             let entry = context.gid(port, index.into())?.ok_or_else(|| {
                 Error::invalid(op, "gid_index")
                     .fact("gid_index", index)
-                    .hint("that place of the GID table is empty")
+                    .hint("that entry of the GID table is empty")
             })?;
             let reason = GidReason::Index;
             return Ok(Some(GidChoice { entry, reason }));

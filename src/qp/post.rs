@@ -160,7 +160,7 @@ impl<T: Transport> SendBatch<'_, T> {
     #[expect(clippy::inline_always, reason = "a part of posting")]
     #[inline(always)]
     pub unsafe fn push(&mut self, request: &SendRequest<'_>) -> Result<(), PostError> {
-        // SAFETY: the caller's promise is the one that the provider asks for.
+        // SAFETY: the caller promises what the provider requires.
         unsafe { self.queue.put_send(request) }
     }
 
@@ -255,7 +255,7 @@ impl<'q> RecvBatch<'q> {
     #[inline(always)]
     pub unsafe fn push(&mut self, request: &RecvRequest<'_>) -> Result<(), PostError> {
         match &mut self.queue {
-            // SAFETY: the caller's promise is the one that the provider asks for.
+            // SAFETY: the caller promises what the provider requires.
             ReceiveSide::Own(qp) => unsafe { qp.put_recv(request) },
             // SAFETY: as above.
             ReceiveSide::Shared(srq) => unsafe { srq.put(&{ *request }) },

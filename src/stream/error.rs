@@ -101,7 +101,7 @@ impl fmt::Display for StreamError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Connect(error) => error.fmt(f),
-            Self::NotAStream => f.write_str("the peer speaks another protocol than streams"),
+            Self::NotAStream => f.write_str("the peer does not speak the protocol of streams"),
             Self::Version(theirs) => write!(
                 f,
                 "the peer speaks version {theirs} of the protocol of streams, not {VERSION}"
@@ -109,7 +109,7 @@ impl fmt::Display for StreamError {
             Self::Lost(error) => error.fmt(f),
             Self::Violation(violation) => write!(f, "the peer broke the protocol: {violation}"),
             Self::ShutDown => f.write_str("this side was shut down"),
-            Self::TimedOut => f.write_str("the time is up"),
+            Self::TimedOut => f.write_str("timed out"),
             Self::TooLong { bytes, most } => {
                 write!(f, "{bytes} bytes are too many for a message of {most}")
             }

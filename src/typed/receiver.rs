@@ -63,7 +63,7 @@ impl<'q, V: Vendor> Receiver<'q, V> {
     #[expect(unsafe_code, reason = "names memory that a device will write to")]
     #[inline(always)]
     pub unsafe fn post(&mut self, request: &RecvRequest<'_>) -> Result<(), PostError> {
-        // SAFETY: the caller's promise is the one that the provider asks for.
+        // SAFETY: the caller promises what the provider requires.
         unsafe { self.end.post(request) }
     }
 }
@@ -79,7 +79,7 @@ impl<V: Vendor> RecvBatch<'_, '_, V> {
     #[expect(unsafe_code, reason = "names memory that a device will write to")]
     #[inline(always)]
     pub unsafe fn push(&mut self, request: &RecvRequest<'_>) -> Result<(), PostError> {
-        // SAFETY: the caller's promise is the one that the provider asks for.
+        // SAFETY: the caller promises what the provider requires.
         unsafe { self.batch.push(request) }
     }
 

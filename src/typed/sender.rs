@@ -78,7 +78,7 @@ impl<'q, V: Vendor> Sender<'q, V> {
     #[expect(unsafe_code, reason = "names memory that a device will access")]
     #[inline(always)]
     pub unsafe fn post(&mut self, request: &SendRequest<'_>) -> Result<(), PostError> {
-        // SAFETY: the caller's promise is the one that the provider asks for.
+        // SAFETY: the caller promises what the provider requires.
         unsafe { self.end.post(request) }
     }
 
@@ -111,7 +111,7 @@ impl<'q, V: Vendor> Sender<'q, V> {
         prepared: &Prepared<V>,
         posting: &Posting,
     ) -> Result<(), PostError> {
-        // SAFETY: the caller's promise is the one that the provider asks for.
+        // SAFETY: the caller promises what the provider requires.
         unsafe { self.end.post_prepared(&prepared.words, posting) }
     }
 }
@@ -127,7 +127,7 @@ impl<V: Vendor> SendBatch<'_, '_, V> {
     #[expect(unsafe_code, reason = "names memory that a device will access")]
     #[inline(always)]
     pub unsafe fn push(&mut self, request: &SendRequest<'_>) -> Result<(), PostError> {
-        // SAFETY: the caller's promise is the one that the provider asks for.
+        // SAFETY: the caller promises what the provider requires.
         unsafe { self.batch.push(request) }
     }
 
@@ -146,7 +146,7 @@ impl<V: Vendor> SendBatch<'_, '_, V> {
         prepared: &Prepared<V>,
         posting: &Posting,
     ) -> Result<(), PostError> {
-        // SAFETY: the caller's promise is the one that the provider asks for.
+        // SAFETY: the caller promises what the provider requires.
         unsafe { self.batch.push_prepared(&prepared.words, posting) }
     }
 

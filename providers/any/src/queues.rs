@@ -105,7 +105,7 @@ impl Srq for AnySrq {
     #[inline]
     unsafe fn put(&mut self, request: &RecvRequest<'_>) -> Result<(), PostError> {
         rows!(arms!(*self, ref mut srq => {
-            // SAFETY: the caller's promise is the one that `Srq::put` asks for.
+            // SAFETY: the caller promises what `Srq::put` requires.
             unsafe { srq.put(request) }
         }))
     }
@@ -160,7 +160,7 @@ impl Qp for AnyQp {
     #[inline(always)]
     unsafe fn put_send(&mut self, request: &SendRequest<'_>) -> Result<(), PostError> {
         rows!(arms!(*self, ref mut qp => {
-            // SAFETY: the caller's promise is the one that `Qp::put_send` asks for.
+            // SAFETY: the caller promises what `Qp::put_send` requires.
             unsafe { qp.put_send(request) }
         }))
     }
@@ -191,7 +191,7 @@ impl Qp for AnyQp {
     #[inline(always)]
     unsafe fn put_recv(&mut self, request: &RecvRequest<'_>) -> Result<(), PostError> {
         rows!(arms!(*self, ref mut qp => {
-            // SAFETY: the caller's promise is the one that `Qp::put_recv` asks for.
+            // SAFETY: the caller promises what `Qp::put_recv` requires.
             unsafe { qp.put_recv(request) }
         }))
     }

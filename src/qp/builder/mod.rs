@@ -203,7 +203,7 @@ impl<'a, T: Transport> QueuePairBuilder<'a, T> {
             return Err(Error::new(Op::CreateQueuePair, ErrorKind::Unsupported)
                 .fact("port", self.settings.port)
                 .fact("link_layer", port.attr.link_layer.to_string())
-                .hint("raw packets are Ethernet frames: the port must be Ethernet's"));
+                .hint("raw packets are Ethernet frames: the port must be Ethernet"));
         }
         let context = self.pd.context();
         let event_key = context.inner.event_table.reserve(Op::CreateQueuePair)?;

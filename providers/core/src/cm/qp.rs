@@ -44,7 +44,7 @@ pub fn init_qp_attr(file: &CmFile, id: u32, state: QpState) -> Result<QpAttr> {
             .fact("id", id)
             .fact("to_state", state.to_string())
             .fact("attributes", attr.mask().to_string())
-            .hint("the handshake has not come so far"));
+            .hint("the handshake has not got that far"));
     }
     Ok(attr)
 }

@@ -102,7 +102,7 @@ impl SharedMemory {
 
 fn no_shared_memory(op: Op) -> Error {
     Error::invalid(op, "fd")
-        .hint("it is no file of memfd_create(2) with F_SEAL_SHRINK, as shared memory is")
+        .hint("shared memory is a file of memfd_create(2) with F_SEAL_SHRINK; this is not")
 }
 
 impl AsFd for SharedMemory {

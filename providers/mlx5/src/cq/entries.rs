@@ -36,7 +36,7 @@ impl Entries {
     pub(crate) fn check(self, caps: &Caps) -> Result<()> {
         let unsupported = || Error::new(Op::CreateCompletionQueue, ErrorKind::Unsupported);
         if self.size == EntrySize::Padded && !caps.padded_entries {
-            return Err(unsupported().hint("the device does not fill entries of 128 bytes up"));
+            return Err(unsupported().hint("the device does not pad entries to 128 bytes"));
         }
         let Some(results) = self.compressed else {
             return Ok(());

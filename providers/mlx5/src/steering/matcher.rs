@@ -180,7 +180,7 @@ fn explain(error: Error, init: &MatcherInit<'_>) -> Error {
     let error = error.fact("table", format!("{:?}", init.table));
     match (error.errno(), init.table, init.ib_port) {
         (Some(Errno::INVAL), TableKind::Switch, _) => {
-            error.hint("the embedded switch has such tables in switchdev mode alone")
+            error.hint("the embedded switch has such tables only in switchdev mode")
         }
         (_, _, Some(port)) => error.fact("port", port),
         _ => error,

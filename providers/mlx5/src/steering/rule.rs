@@ -242,7 +242,7 @@ impl FlowMatcher {
         if let Some(at) = rule.value.beyond(self.mask()) {
             return Err(Error::invalid(op, "value")
                 .fact("byte", at)
-                .hint("a value has no bit that its matcher's mask does not have"));
+                .hint("a value may only have bits that its matcher's mask has"));
         }
         if rule.actions.len() > MAX_ACTIONS {
             let requested = rule.actions.len() as u64;

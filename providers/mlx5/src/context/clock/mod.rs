@@ -263,9 +263,9 @@ impl Clock {
         let counter = self.counter.as_ref();
         let counter =
             counter.ok_or_else(|| Error::new(op, ErrorKind::Unsupported).hint("no register"))?;
-        counter
-            .read(COUNTER_TRIES)
-            .ok_or_else(|| Error::new(op, ErrorKind::Busy).hint("the register never stood still"))
+        counter.read(COUNTER_TRIES).ok_or_else(|| {
+            Error::new(op, ErrorKind::Busy).hint("the register changed during every read")
+        })
     }
 
     /// `mlx5dv_get_clock_info`—the current conversion of counts to time. No system call, unless the
@@ -281,7 +281,8 @@ impl Clock {
         self.file.check_process(op)?;
         let page = self.conversion.as_ref();
         let page = page.ok_or_else(|| {
-            Error::new(op, ErrorKind::Unsupported).hint("the kernel makes no time of its counts")
+            Error::new(op, ErrorKind::Unsupported)
+                .hint("the kernel does not convert its counts to time")
         })?;
         for attempt in 0..TRIES {
             if let Some(info) = ClockInfo::read(|at| page.load(at)) {
@@ -293,7 +294,8 @@ impl Clock {
                 yield_now();
             }
         }
-        Err(Error::new(op, ErrorKind::Busy).hint("the kernel was writing its page all the time"))
+        Err(Error::new(op, ErrorKind::Busy)
+            .hint("the kernel was writing its page at every attempt"))
     }
 }
 

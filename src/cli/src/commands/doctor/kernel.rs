@@ -27,7 +27,7 @@ fn version() -> Finding {
     match parse_version(release) {
         Some(version) if version < TRIED => Finding::warn(
             CHECK,
-            format_args!("Linux {release} is older than what this was tried on"),
+            format_args!("Linux {release} is older than any this was tested on"),
         )
         .fix(format_args!("use Linux {}.{} or newer", TRIED.0, TRIED.1)),
         Some(_) => Finding::ok(CHECK, format_args!("Linux {release}")),
@@ -45,7 +45,7 @@ fn modules() -> Vec<Finding> {
     const CHECK: &str = "module";
     if !Path::new("/sys/module").is_dir() {
         return vec![
-            Finding::warn(CHECK, "cannot be looked at, /sys is not there")
+            Finding::warn(CHECK, "cannot be checked: /sys is not there")
                 .fix("mount -t sysfs sysfs /sys"),
         ];
     }
@@ -118,7 +118,7 @@ fn sources() -> Vec<Finding> {
         (true, _) => Finding::ok("sysfs", "/sys/class/infiniband is there"),
         (false, true) => Finding::ok(
             "sysfs",
-            "/sys/class/infiniband is not there; netlink does, but for partition keys and counters",
+            "/sys/class/infiniband is not there; netlink is, but without partition keys and counters",
         ),
         (false, false) => Finding::fail("sysfs", "neither netlink nor sysfs lists devices")
             .fix("modprobe ib_uverbs; in a container, mount /sys"),

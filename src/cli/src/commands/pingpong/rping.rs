@@ -38,7 +38,7 @@ const SEND: u64 = 2;
 pub(super) fn run(args: &Args, session: &Session, out: &mut Output) -> Result<()> {
     if args.message_size() > MOST {
         return Err(Failure::usage(format_args!(
-            "rping plays with at most {MOST} bytes"
+            "rping sends at most {MOST} bytes"
         )));
     }
     let receive = |queues: &Queues, queue: &mut owned::QueuePair<Rc>| {

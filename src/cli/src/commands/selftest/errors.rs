@@ -157,7 +157,7 @@ fn write_to(
     let mut bytes = [1; 64];
     let inside = exposed.read(0, &mut bytes);
     ensure(inside && bytes == [0; 64], || {
-        "the memory was written all the same".into()
+        "the memory was written anyway".into()
     })?;
     Ok(found)
 }

@@ -133,7 +133,7 @@ fn refused(context: &Context) -> Outcome<ErrorKind> {
             Ok(pd) => drop(pd),
         }
         ensure(Instant::now() < end, || {
-            "commands are answered still".into()
+            "commands are still answered".into()
         })?;
         std::thread::sleep(PAUSE);
     }

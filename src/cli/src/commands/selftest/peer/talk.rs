@@ -70,7 +70,7 @@ impl Side {
     /// Connects it to its one peer, and posts a receive.
     pub(super) fn connect(&mut self, peers: &[QueuePairEndpoint]) -> Result<()> {
         let (Some((cq, prepared)), [peer]) = (self.prepared.take(), peers) else {
-            return Err(Failure::new("the peer has other queue pairs than one"));
+            return Err(Failure::new("the peer must have one queue pair"));
         };
         let qp = if self.kind == QpType::Ud {
             let path = prepared.path_to(peer)?;
