@@ -294,7 +294,7 @@ impl CompletionQueue {
     /// | kind (errno) | cause |
     /// |---|---|
     /// | [`Unsupported`](crate::ErrorKind::Unsupported) (EOPNOTSUPP) | a device without moderation, such as rxe; a kernel before 4.16 |
-    /// | [`LimitExceeded`](crate::ErrorKind::LimitExceeded) | a larger count or period than the device has; nothing is asked |
+    /// | [`LimitExceeded`](crate::ErrorKind::LimitExceeded) | a larger count or period than the device supports; no command is issued |
     #[doc(alias = "ibv_modify_cq")]
     pub fn moderate(&mut self, count: u16, period: Duration) -> Result<()> {
         let caps = self.context.device_attr().cq_moderation;
@@ -302,7 +302,7 @@ impl CompletionQueue {
         contract::moderate_cq(self.ring.object(), count, period_us)
     }
 
-    /// How many completions it can hold; the device may have granted more than was asked for.
+    /// How many completions it can hold; the device may have granted more than was requested.
     pub fn entries(&self) -> u32 {
         self.ring.entries()
     }

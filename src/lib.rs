@@ -93,7 +93,7 @@
 //! | [`cm`] | connections by IP address (`rdma_cm`) |
 //! | [`stream`] | streams of bytes by IP address |
 //! | [`typed`] | queues of a vendor that the program knows |
-//! | [`exchange`] | telling a peer endpoints, memory, and that this side is ready |
+//! | [`exchange`] | exchanging endpoints, memory and readiness with a peer |
 //! | [`transport`] | what queue pairs of each transport can be set to and can do |
 //! | [`transition`] | the states of a queue pair |
 //! | [`discover`], [`kernel`], [`recorder`] | devices, how commands reach the kernel, and what they look like |

@@ -61,15 +61,15 @@
 //! | what happens | what follows |
 //! |---|---|
 //! | a step fails | a [`ConnectError`]: why, the queue pair in RESET, the memory that was posted |
-//! | a step takes too long | [`TimedOut`](CmError::TimedOut), by a limit of this side's own; the peer is told |
+//! | a step takes too long | [`TimedOut`](CmError::TimedOut), by this side's own limit; the peer is told |
 //! | anything is dropped | the queue pair is destroyed, the peer is told, by another thread |
-//! | the peer goes away | [`ConnectionEvent::Disconnected`]; requests on the queue pair may fail before |
+//! | the peer goes away | [`ConnectionEvent::Disconnected`]; requests on the queue pair may fail earlier |
 //! | the device is removed | [`DeviceRemoved`](CmError::DeviceRemoved), [`ConnectionEvent::DeviceRemoved`] |
 //!
-//! Destroying an id takes the kernel microseconds, or up to a minute, and closing the channel as
-//! long as all of its ids. Neither happens on the thread that drops: a thread of the channel,
-//! started when it is first needed, does it. Nothing is acknowledged, and a forgotten handle holds
-//! up nobody.
+//! Destroying an id takes the kernel microseconds, or up to a minute; closing the channel takes as
+//! long as all of its ids together. Neither happens on the thread that drops: a thread of the
+//! channel, started when it is first needed, does it. Nothing has to be acknowledged, and a
+//! forgotten handle blocks nothing else.
 //!
 //! # Processes
 //!

@@ -54,11 +54,11 @@
 //! # Limits and fairness
 //!
 //! A connection has at most [`sends`](HubBuilder::sends) requests under way; others wait. Receives
-//! are posted again only when their messages are taken, so a connection that nobody reads from
-//! makes its own peer wait, and no other. With a shared receive queue such a connection ends when
-//! it has a [`backlog`](HubBuilder::backlog), and the others go on. The completion queue has room
-//! for everything that may be under way: it cannot overflow. The driver takes at most 64
-//! completions before it wakes those concerned and lets others have the completion queue.
+//! are posted again only when their messages are taken, so a connection that is not read makes its
+//! own peer wait, and no other. With a shared receive queue such a connection ends when it has a
+//! [`backlog`](HubBuilder::backlog), and the others go on. The completion queue has room for
+//! everything that may be under way: it cannot overflow. The driver takes at most 64 completions
+//! before it wakes those concerned and lets others have the completion queue.
 //!
 //! # When a peer dies
 //!
@@ -118,7 +118,7 @@ pub struct HubCounts {
     pub connections: usize,
     /// Buffers that were registered.
     pub buffers: usize,
-    /// Buffers that nobody has.
+    /// Buffers that are not in use.
     pub free_buffers: usize,
     /// Wakers of tasks that panicked when they were called.
     pub panicked_wakers: u64,
@@ -199,7 +199,7 @@ impl Hub {
     }
 
     /// The channel that announces completions. Its events are for a [driver](Self::driver), or for
-    /// [`arm`](Self::arm): a driver is not woken by completions whose event somebody else took.
+    /// [`arm`](Self::arm): a driver is not woken by completions whose event something else took.
     pub fn channel(&self) -> &CompletionChannel {
         &self.shared.channel
     }

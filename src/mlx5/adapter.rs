@@ -67,9 +67,7 @@ impl Adapter {
         Err(Error::new(Op::DevxCommand, ErrorKind::Unsupported)
             .fact("device", self.context.name().to_owned())
             .fact("lacking", "DEVX")
-            .hint(
-                "the device or kernel has no DEVX for users, or has no room for another user",
-            ))
+            .hint("the device or kernel has no DEVX for users, or has no room for another user"))
     }
 
     /// The device's clock, which timestamps of completions come from. Two system calls the first

@@ -124,7 +124,7 @@ impl<T: Transport> QueuePair<T> {
     /// peer's device were [set](Self::set_ece), the options both agreed to. No system call.
     ///
     /// The agreed options are known after the state change that follows. A queue pair that was
-    /// taken back to RESET reports the options it offered at first.
+    /// moved back to RESET reports the options it first offered.
     ///
     /// # Errors
     /// [`Unsupported`](uverbs_core::ErrorKind::Unsupported): the device or its firmware has no such

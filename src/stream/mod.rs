@@ -38,7 +38,7 @@
 //! # Backpressure
 //!
 //! A peer has credits: the number of messages that it may send before they are read. A peer without
-//! credits waits, and no other stream does. A stream that nobody reads takes
+//! credits waits; other streams do not. A stream that is not read takes
 //! [`credits`](StreamsBuilder::credits) buffers, whatever its peer does.
 //!
 //! # Who takes completions

@@ -1,7 +1,7 @@
 //! Queues of a vendor that the program knows.
 //!
 //! [`QueuePair`](crate::QueuePair) and [`CompletionQueue`](crate::CompletionQueue) work with any
-//! vendor's device, and compare at each request which vendor it is. A program that knows its device
+//! vendor's device, and check at each request which vendor it is. A program that knows its device
 //! checks once:
 //!
 //! ```no_run
@@ -34,7 +34,7 @@
 //! field, on demand. The checks are the same: process, room, lengths, and that a completion belongs
 //! to a request that is under way. On rxe, whose requests cost system calls, little is gained.
 //!
-//! Requests that are given by data, not by code, are posted from a [`Template`].
+//! Requests that are determined by data, not by code, are posted from a [`Template`].
 
 mod poller;
 mod receiver;
@@ -51,7 +51,7 @@ pub use uverbs_core::types::{Posting, Template};
 
 use uverbs_core::{Error, ErrorKind, Op};
 
-/// The queue is of a device of another vendor.
+/// The queue belongs to a device of another vendor.
 #[cold]
 pub(crate) fn of_another_vendor(op: Op, device: &str) -> Error {
     Error::new(op, ErrorKind::Unsupported)
