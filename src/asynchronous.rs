@@ -5,7 +5,7 @@
 //!
 //! # Safety
 //!
-//! tokio must be given descriptors that stay open and the same for as long as they are registered.
+//! tokio must be given descriptors that stay open and unchanged for as long as they are registered.
 //! What is registered here owns its descriptor and never replaces it.
 #![allow(unsafe_code, reason = "promises tokio that descriptors stay open")]
 

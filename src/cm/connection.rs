@@ -55,11 +55,11 @@ pub enum ConnectionEvent {
     /// A bond failed over to another network interface; the connection stays on its path.
     #[doc(alias = "RDMA_CM_EVENT_ADDR_CHANGE")]
     AddressChanged,
-    /// The link address of the peer's IP address changed; the connection itself may be well. Since
-    /// Linux 6.0.
+    /// The link address of the peer's IP address changed; the connection itself may be unaffected.
+    /// Since Linux 6.0.
     #[doc(alias = "RDMA_CM_EVENT_UNREACHABLE")]
     PeerMoved,
-    /// One that this version does not know.
+    /// An event that this version does not know.
     Other(EventKind),
 }
 

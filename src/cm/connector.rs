@@ -263,7 +263,7 @@ impl Resolved {
         self
     }
 
-    /// Takes a queue pair to INIT: receives can be posted then, so that none of the peer's messages
+    /// Moves a queue pair to INIT: receives can be posted then, so that none of the peer's messages
     /// has to be sent again.
     ///
     /// # Errors

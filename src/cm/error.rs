@@ -35,7 +35,7 @@ pub enum CmError {
     /// A command was refused, or an address or a route could not be found; the operation says
     /// which.
     Failed(Error),
-    /// The peer refused, or its kernel did: nobody listens there, the program went away.
+    /// The peer refused, or its kernel did: no program listens there, or it went away.
     Rejected(Box<Rejection>),
     /// This side's time limit passed in this step. The peer is told.
     TimedOut(Step),
@@ -66,7 +66,7 @@ pub struct ConnectError {
     /// Why.
     pub cause: CmError,
     /// The queue pair, back in RESET: it can be used for another try. `None` if it could not be
-    /// taken back; then it was destroyed.
+    /// moved back; then it was destroyed.
     pub prepared: Option<Box<PreparedQueuePair<Rc>>>,
     /// The memory of receives that were posted to it.
     pub memory: Vec<Memory>,

@@ -63,8 +63,8 @@ pub struct Group {
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum GroupEvent {
-    /// It was joined once more, after the subnet administrator had changed:
-    /// [`address`](Group::address) and [`qkey`](Group::qkey) are new. On InfiniBand.
+    /// It was joined again, after the subnet administrator had changed: [`address`](Group::address)
+    /// and [`qkey`](Group::qkey) are new. On InfiniBand.
     #[doc(alias = "RDMA_CM_EVENT_MULTICAST_JOIN")]
     Rejoined,
     /// It no longer exists.
@@ -76,7 +76,7 @@ pub enum GroupEvent {
     /// A bond failed over to another network interface.
     #[doc(alias = "RDMA_CM_EVENT_ADDR_CHANGE")]
     AddressChanged,
-    /// One that this version does not know.
+    /// An event that this version does not know.
     Other(EventKind),
 }
 
@@ -137,7 +137,7 @@ impl GroupBuilder {
         self
     }
 
-    /// Joins it, and waits until the network has. Four commands on an opened channel, and two more
+    /// Joins it, and waits for the network. Four commands on an opened channel, and two more
     /// without a [source](Self::source).
     ///
     /// # Errors
@@ -292,7 +292,7 @@ impl Group {
         queue.attach_multicast(&self.gid(), self.way.address.dlid)
     }
 
-    /// `ibv_detach_mcast`—ends that. One system call.
+    /// `ibv_detach_mcast`—undoes [`attach`](Self::attach). One system call.
     ///
     /// # Errors
     /// Those of [`detach_multicast`](crate::QueuePair::detach_multicast).

@@ -107,7 +107,7 @@ impl<S: Side> Attached<S> {
     }
 }
 
-/// Takes a queue pair to INIT, for this peer.
+/// Moves a queue pair to INIT, for this peer.
 pub(crate) fn initialize(side: &impl Side, queue: &mut owned::QueuePair<Rc>) -> Result<()> {
     let handle = side.handle();
     // On Ethernet there is one partition key, and there are no LIDs.

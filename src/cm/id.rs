@@ -296,7 +296,7 @@ impl Id {
 }
 
 impl Join {
-    /// What its events are told apart by.
+    /// What identifies its events.
     pub fn key(&self) -> IdKey {
         IdKey(self.number)
     }

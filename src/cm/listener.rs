@@ -180,7 +180,7 @@ impl Listener {
         }
     }
 
-    /// `rdma_get_request`—waits for a request. Any number of threads may.
+    /// `rdma_get_request`—waits for a request. Any number of threads may wait.
     ///
     /// # Errors
     /// [`DeviceRemoved`](CmError::DeviceRemoved): of a listener at the address of one device.
@@ -289,7 +289,7 @@ impl Request {
         self
     }
 
-    /// Takes a queue pair to INIT: receives can be posted then, so that none of the peer's messages
+    /// Moves a queue pair to INIT: receives can be posted then, so that none of the peer's messages
     /// has to be sent again.
     ///
     /// # Errors

@@ -134,7 +134,7 @@ impl DatagramListener {
         }
     }
 
-    /// Waits for a request. Any number of threads may.
+    /// Waits for a request. Any number of threads may wait.
     ///
     /// # Errors
     /// As [`Listener::accept`](super::Listener::accept).

@@ -2,7 +2,7 @@
 //!
 //! A number is an index with a generation, never an address. An event that was under way when its
 //! id was destroyed finds another generation, or none, and is recognised as stale; so nothing is
-//! acknowledged, and destroying an id waits for nobody.
+//! acknowledged, and destroying an id waits for nothing.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -2,7 +2,7 @@
 //!
 //! # Safety
 //!
-//! tokio must be given descriptors that stay open and the same for as long as they are registered,
+//! tokio must be given descriptors that stay open and unchanged for as long as they are registered,
 //! and nobody may write to a connection manager's. What is registered owns the channel, whose
 //! descriptor is never replaced, and nobody else gets its number.
 #![allow(unsafe_code, reason = "promises tokio that descriptors stay open")]

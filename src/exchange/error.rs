@@ -38,7 +38,7 @@ impl fmt::Display for Step {
     }
 }
 
-/// An exchange failed. The stream is of no further use for it.
+/// An exchange failed. Its stream cannot be used for another.
 ///
 /// `{:?}` is the line that `{}` prints.
 #[non_exhaustive]

@@ -148,8 +148,8 @@ impl<'a> HubBuilder<'a> {
 
     /// With a [shared](Self::shared_receive_queue) queue, how many messages of one connection may
     /// wait to be taken. One more ends it with [`Backlog`](super::ConnectionError::Backlog), so
-    /// that a peer that nobody listens to does not use up the buffers of all. Without a shared
-    /// queue the peer waits instead, and this has no effect.
+    /// that a peer whose messages are not taken does not use up the buffers of all. Without a
+    /// shared queue the peer waits instead, and this has no effect.
     ///
     /// Leave room for connections that wait for their turn: [`buffers`](Self::buffers) should be
     /// [`receives`](Self::receives) plus `backlog` times how many may be neglected at the same

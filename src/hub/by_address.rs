@@ -28,8 +28,8 @@ impl Prepared {
     /// for this waits for its events.
     ///
     /// # Errors
-    /// As [`Resolved::connect`]; [`Failed`](CmError::Failed): the hub was closed, or is of another
-    /// device.
+    /// As [`Resolved::connect`]; [`Failed`](CmError::Failed): the hub was closed, or belongs to
+    /// another device.
     pub fn connect_to(self, peer: Resolved) -> Result<Connection, CmError> {
         let made = now(async { Ok::<_, CmError>(self.connect_by(peer, &Blocking).await) })?;
         Ok(made?.0)
@@ -39,8 +39,8 @@ impl Prepared {
     /// Otherwise as [`connect_to`](Self::connect_to).
     ///
     /// # Errors
-    /// As [`Request::accept`]; [`Failed`](CmError::Failed): the hub was closed, or is of another
-    /// device.
+    /// As [`Request::accept`]; [`Failed`](CmError::Failed): the hub was closed, or belongs to
+    /// another device.
     pub fn accept(self, request: Request) -> Result<Connection, CmError> {
         now(self.accept_by(request, &Blocking))
     }
@@ -67,7 +67,7 @@ impl Prepared {
         Ok(connection.made(pair, said)?.0)
     }
 
-    /// Takes the queue pair to INIT, and into the hub, which posts its receives: a peer may send
+    /// Moves the queue pair to INIT, and into the hub, which posts its receives: a peer may send
     /// before this side learns that it is connected.
     fn begin<S: Side>(self, side: S) -> Result<(Connection, Pair<S, Held>), ConnectError> {
         if let Err(error) = handshake::check(&side, &self.queue) {

@@ -11,15 +11,15 @@ use uverbs_core::{ErrorKind, PostError};
 pub enum ConnectionError {
     /// The queue pair is in its error state: a request failed with this status, usually
     /// [`RetryExceeded`](WcStatus::RetryExceeded) because the peer does not answer. Every wait of
-    /// the connection ends with it; connect anew.
+    /// the connection ends with it; connect again.
     Disconnected(WcStatus),
     /// The connection or its hub was closed on this side.
     Closed,
     /// The peer's program disconnected, or went away. Only connections that were made [by
     /// address](super::Prepared::connect_to) learn of that.
     PeerLeft,
-    /// More messages waited to be taken than the hub's [backlog](super::HubBuilder::backlog).
-    /// Those that arrived before can still be received; connect anew.
+    /// More messages waited to be taken than the hub's [backlog](super::HubBuilder::backlog). Those
+    /// that arrived before can still be received; connect again.
     Backlog,
     /// The hub can no longer be driven, for example because the device was removed.
     Failed(ErrorKind),

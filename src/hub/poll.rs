@@ -26,7 +26,7 @@ impl Connection {
         Ok(PooledBuffer::new(pool.take()?, pool))
     }
 
-    /// Runs `future` on this thread, for at most `limit`. Drives the hub where nobody else does.
+    /// Runs `future` on this thread, for at most `limit`. Drives the hub if nothing else does.
     pub(crate) fn block_on<F: Future>(&self, future: F, limit: Duration) -> Option<F::Output> {
         self.shared().block_on(future, limit)
     }

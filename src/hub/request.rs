@@ -12,7 +12,7 @@ use super::pool::PooledBuffer;
 use super::state::Posting;
 use crate::owned::{Memory, Work};
 
-/// A request of a [`Connection`]: a future of its end, with its buffer.
+/// A request of a [`Connection`]: a future of its result, with its buffer.
 ///
 /// It is posted as soon as there is room, without waiting for the first poll. Dropping it cancels
 /// the wait, not the request: the queue keeps the buffer until the device has finished with it, and

@@ -75,7 +75,7 @@ impl Turns {
 }
 
 impl Shared {
-    /// Runs `future` on this thread, for at most `timeout`. Drives the hub where nobody else does.
+    /// Runs `future` on this thread, for at most `timeout`. Drives the hub if nothing else does.
     pub(super) fn block_on<F: Future>(&self, future: F, timeout: Duration) -> Option<F::Output> {
         let since = Instant::now();
         let waiting = Arc::new(Waiting {

@@ -162,7 +162,7 @@ impl WorkQueueBuilder<'_> {
     /// |---|---|---|
     /// | [`InvalidInput`](crate::ErrorKind::InvalidInput) | – | a domain or queue of another context; no requests |
     /// | [`LimitExceeded`](crate::ErrorKind::LimitExceeded) | – | sizes above what the device has |
-    /// | [`Unsupported`](crate::ErrorKind::Unsupported) | EOPNOTSUPP, ENOSYS | a port that is not Ethernet's, an option that the device does not have |
+    /// | [`Unsupported`](crate::ErrorKind::Unsupported) | EOPNOTSUPP, ENOSYS | a port that is not Ethernet, an option that the device does not have |
     /// | [`OutOfResources`](crate::ErrorKind::OutOfResources) | ENOMEM | memory |
     #[doc(alias = "ibv_create_wq")]
     pub fn build(&self) -> Result<WorkQueue> {
@@ -360,7 +360,7 @@ impl RssQueuePair {
         self.queue.number()
     }
 
-    /// `ibv_create_flow`—has matching frames spread by it. One system call.
+    /// `ibv_create_flow`—has it spread matching frames. One system call.
     ///
     /// # Errors
     /// As [`QueuePair::create_flow`](crate::QueuePair::create_flow).
@@ -369,7 +369,7 @@ impl RssQueuePair {
         self.children.create_flow(self.queue.object(), init)
     }
 
-    /// `mlx5dv_create_flow`—has matching frames spread by it. One system call, which waits for the
+    /// `mlx5dv_create_flow`—has it spread matching frames. One system call, which waits for the
     /// firmware.
     ///
     /// # Errors

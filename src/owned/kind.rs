@@ -1,5 +1,5 @@
-//! Kinds of requests as types, by which [`transport::Carries`](crate::transport::Carries) says
-//! which transport has which.
+//! Kinds of requests as types; [`transport::Carries`](crate::transport::Carries) says which
+//! transport has which.
 //!
 //! The constructors of [`Work`](super::Work) return them; programs rarely name them.
 

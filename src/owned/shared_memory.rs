@@ -28,7 +28,7 @@ pub use uverbs_core::sys::PageSize;
 /// Its [descriptor](AsFd) is given to them by the usual means: inherited, or sent over a Unix
 /// socket (`SCM_RIGHTS`). They open it with [`from_fd`](Self::from_fd), or map it in any other way.
 /// Its size is sealed, because shortening a file kills processes that access it (SIGBUS). Cheap to
-/// clone; it is freed when nobody has it mapped, registered or open.
+/// clone; it is freed when no process has it mapped, registered or open.
 ///
 /// ```no_run
 /// # fn f(pd: &uverbs::ProtectionDomain) -> Result<(), uverbs::Error> {

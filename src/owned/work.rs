@@ -151,7 +151,7 @@ impl Work {
     ///
     /// [`Operation::BindWindow`] and [`Operation::LocalInvalidate`] are refused when posted: they
     /// change who may access memory, and a window that outlives its memory's owner would let a peer
-    /// write to somebody else's. Windows are bound in the raw world.
+    /// write to memory that has another owner by then. Windows are bound in the raw world.
     #[inline]
     pub fn new(operation: Operation<'static>) -> Self {
         Self::of(operation)

@@ -154,7 +154,7 @@ impl<T: Transport> PreparedQueuePair<T> {
         PreparedQueuePair::new(self.qp.untyped())
     }
 
-    /// Takes the queue pair back to RESET.
+    /// Moves the queue pair back to RESET.
     fn refused(mut self, error: Error) -> HandshakeError<T> {
         self.qp.back_to_reset();
         HandshakeError {

@@ -32,12 +32,12 @@ pub enum StreamError {
     TimedOut,
     /// More bytes than the peer takes in one message.
     TooLong {
-        /// So many.
+        /// How many there are.
         bytes: usize,
         /// How many it takes, or how many the buffer has.
         most: usize,
     },
-    /// There is no buffer, no thread, no queue pair.
+    /// No buffer, thread or queue pair could be obtained.
     Failed(Error),
 }
 

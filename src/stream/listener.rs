@@ -52,7 +52,7 @@ impl StreamListener {
         self.refused.load(Ordering::Relaxed) + self.listener.lost()
     }
 
-    /// Waits for a stream. Any number of threads may. Peers that went away meanwhile, or speak
+    /// Waits for a stream. Any number of threads may wait. Peers that went away meanwhile, or speak
     /// something else, are [counted](Self::refused).
     ///
     /// # Errors
@@ -67,7 +67,7 @@ impl StreamListener {
         }
     }
 
-    /// The same; `None` if nobody asked within `limit`.
+    /// The same; `None` if no peer asked within `limit`.
     ///
     /// # Errors
     /// As [`accept`](Self::accept).

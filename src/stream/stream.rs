@@ -150,8 +150,8 @@ impl Stream {
         self.core.receiving().await
     }
 
-    /// Tells the peer that no more bytes come, and waits until it has all. It gets the end after
-    /// them, and can still send.
+    /// Tells the peer that no more bytes will come, and waits until it has all of them. It gets the
+    /// end after them, and can still send.
     ///
     /// # Errors
     /// [`Lost`](StreamError::Lost): the peer may not have everything.
@@ -256,7 +256,7 @@ impl Core {
         }
     }
 
-    /// Blocks this thread, which takes completions meanwhile where nobody else does.
+    /// Blocks this thread, which takes completions meanwhile if nothing else does.
     fn wait<T>(
         &self,
         limit: Option<Duration>,

@@ -164,7 +164,7 @@ impl Sending {
         }
     }
 
-    /// The request ends without a completion. If it has no memory, nobody wants to know.
+    /// The request ends without a completion. If it has no memory, there is nothing to report.
     fn end(&mut self, ticket: Ticket, carried_out: bool) {
         match self.at(ticket) {
             Some(sent) if sent.has_memory() => self.over.push_back((ticket, carried_out)),

@@ -109,8 +109,8 @@ impl<T: Transport> QueuePairBuilder<'_, T> {
     /// packets to the peer would come from, RoCE v2 preferred. Where the port has none for it, the
     /// [default](Self::gid_index). [`PreparedQueuePair::gid`] says which it was, and why.
     ///
-    /// `address` must be one of the network that RDMA is to use, which need not be the one that the
-    /// peer is managed by. [`build`](Self::build) asks the kernel's routing table by a UDP socket
+    /// `address` must be on the network that RDMA is to use, which may differ from the peer's
+    /// management network. [`build`](Self::build) asks the kernel's routing table by a UDP socket
     /// that is connected and never sends: four system calls, no privileges.
     ///
     /// ```no_run
