@@ -138,7 +138,7 @@ properties! {
     )]
     Plain: Rc, Uc, Ud, XrcInitiator, RawPacket;
 
-    /// Has one peer, with which it shakes hands.
+    /// Has one peer, to which a handshake connects it.
     #[diagnostic::on_unimplemented(
         message = "`{Self}` queue pairs have no peer of their own",
         note = "`PreparedQueuePair::activate` makes them ready"

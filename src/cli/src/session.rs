@@ -21,7 +21,7 @@ pub(crate) struct Session {
     pub(crate) observer: Option<Arc<dyn Observer>>,
 }
 
-/// Which encoding of commands the kernel is spoken to in.
+/// How commands to the kernel are encoded.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq, ValueEnum)]
 pub(crate) enum CommandPathArg {
     /// The newest that the kernel has, per command

@@ -109,8 +109,8 @@ pub(super) struct Test {
     #[arg(long, value_name = "LEVEL", default_value_t = 0)]
     sl: u8,
 
-    /// How long it may take to reach the server, in seconds; one that is not listening yet is tried
-    /// again. Each of its answers may then take 30 seconds
+    /// How long it may take to reach the server, in seconds; a server that is not listening yet is
+    /// tried again. Each of its answers may then take 30 seconds
     #[arg(long, value_name = "SECONDS", default_value = "10", value_parser = units::parse_seconds)]
     pub(super) wait: Duration,
 
