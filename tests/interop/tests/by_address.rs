@@ -5,6 +5,8 @@
     reason = "a test fails by panicking"
 )]
 
+use std::time::Duration;
+
 use interop::by_address::{PATIENCE, boot, finish, in_terminal, machine, started};
 use testbed::{Command, Guest, Output};
 

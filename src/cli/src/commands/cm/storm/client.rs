@@ -114,14 +114,14 @@ impl Storm<'_> {
             in_flight, wait, ..
         } = self.settings;
         let (mut timing, of) = (Timing::new(step), self.conns.len());
-        let mut begun = 0;
+        let mut started = 0;
         while timing.count() < of {
-            let has_room = begun - timing.count() < in_flight;
-            let event = match self.conns.get_mut(begun).filter(|_| has_room) {
+            let has_room = started - timing.count() < in_flight;
+            let event = match self.conns.get_mut(started).filter(|_| has_room) {
                 Some(conn) => {
                     conn.since = Instant::now();
-                    begin(conn).map_err(|failure| failure.while_doing(place(step, begun, of)))?;
-                    begun += 1;
+                    begin(conn).map_err(|failure| failure.while_doing(place(step, started, of)))?;
+                    started += 1;
                     // What has come meanwhile is not to wait for all others to begin.
                     self.channel.try_event()?
                 }
@@ -138,7 +138,7 @@ impl Storm<'_> {
                 continue;
             };
             let doing = |failure: Failure| failure.while_doing(place(step, at, of));
-            if at < begun && ends(conn, &event.event).map_err(doing)? {
+            if at < started && ends(conn, &event.event).map_err(doing)? {
                 timing.record(conn.since);
             } else if let Some(failure) = side::over(&event.event) {
                 return Err(doing(failure));
