@@ -8,15 +8,21 @@
 
 use std::time::Duration;
 
-use interop::by_address::{boot, finish, in_terminal, started};
+use interop::by_address::{PATIENCE, boot, finish, in_terminal, started};
 use testbed::Guest;
+
+/// How long a storm may take on an emulated machine that others slow down.
+const LONG: Duration = Duration::from_secs(240);
 
 /// Runs the tool as server and as client, and returns what both said.
 fn both(guest: &Guest, server: &[&str], client: &[&str]) -> [String; 2] {
-    let server = [&["cm", "storm"], server].concat();
-    let server = started(guest, ("uverbs", &server), "listening at").unwrap();
-    let client = [&["cm", "storm"], client, &["10.1.0.1"]].concat();
-    let client = guest.run(in_terminal("uverbs", &client)).unwrap();
+    let storm = |arguments: &[&str]| {
+        let arguments = [&["cm", "storm", "--wait", "60"], arguments].concat();
+        in_terminal("uverbs", &arguments).timeout(LONG)
+    };
+    let server = guest.spawn(storm(server)).unwrap();
+    server.wait_for_text("listening at", PATIENCE).unwrap();
+    let client = guest.run(storm(&[client, &["10.1.0.1"]].concat())).unwrap();
     let server = server.wait().unwrap();
     let said = format!("{}{}", server.stdout_text(), client.stdout_text());
     [server, client].map(|side| match side.check() {
@@ -69,6 +75,17 @@ fn a_storm_of_the_tool_with_itself() {
     let [server, client] = both(&guest, &few[..2], &few);
     assert!(server.contains("30 connections on rxe0"), "{server}");
     assert!(client.contains("30 connections on rxe0"), "{client}");
+    assert_eq!(finish(guest).unwrap(), [""; 0]);
+}
+
+#[test]
+fn a_thousand_connections_at_once() {
+    let guest = boot().unwrap();
+    let count = ["-n", "1000"];
+    for said in both(&guest, &count, &count) {
+        println!("{said}");
+        assert!(said.contains("1000 connections on rxe0: all"), "{said}");
+    }
     assert_eq!(finish(guest).unwrap(), [""; 0]);
 }
 

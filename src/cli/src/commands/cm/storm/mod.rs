@@ -10,8 +10,9 @@ mod tests;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use super::{open, resolve};
-use crate::failure::Result;
+use super::open;
+use crate::dial::{self, Deadline};
+use crate::failure::{Failure, Result};
 use crate::output::Output;
 use crate::session::Session;
 use crate::units;
@@ -49,7 +50,8 @@ pub(super) struct Args {
     #[arg(short = 'p', long, value_name = "PORT", default_value_t = 7471, value_parser = clap::value_parser!(u16).range(1..))]
     port: u16,
 
-    /// Give up when no connection gets any further for this many seconds
+    /// Give up when no connection gets any further for this many seconds. Also how long resolving
+    /// one address may take
     #[arg(long, value_name = "SECONDS", default_value = "10", value_parser = units::parse_seconds)]
     wait: Duration,
 
@@ -81,7 +83,7 @@ pub(super) fn run(args: &Args, session: &Session, out: &mut Output) -> Result<()
     let (channel, settings) = (open(session)?, args.settings());
     let device = |index| session.open_index(index);
     let report = if let Some(host) = &args.host {
-        let server = resolve((host.as_str(), args.port))?;
+        let server = find(host, args.port, args.wait)?;
         client::run(&channel, server, settings, device)?
     } else {
         let listening = |at: SocketAddr| {
@@ -94,6 +96,14 @@ pub(super) fn run(args: &Args, session: &Session, out: &mut Output) -> Result<()
         server::run(&channel, args.port, settings, device, listening)?
     };
     print(&report, args.json, out)
+}
+
+/// The server's first address.
+fn find(host: &str, port: u16, wait: Duration) -> Result<SocketAddr> {
+    let found = dial::resolve(host, port, Deadline::after(wait))
+        .map_err(|error| Failure::new(format_args!("{host}: {error}")))?;
+    let first = found.first().copied();
+    first.ok_or_else(|| Failure::new(format_args!("{host} has no address")))
 }
 
 fn print(report: &Report, json: bool, out: &mut Output) -> Result<()> {
