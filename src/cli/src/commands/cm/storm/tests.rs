@@ -23,9 +23,9 @@ const PORT: u16 = 7471;
 /// The address of the fake's device.
 const AT: ([u8; 4], u16) = ([10, 0, 0, 1], PORT);
 /// What a wait may take that is expected to end.
-const PATIENCE: Duration = Duration::from_secs(10);
-/// What one takes that is not.
-const SHORT: Duration = Duration::from_millis(200);
+const PATIENCE: Duration = Duration::from_secs(if cfg!(miri) { 300 } else { 30 });
+/// What one takes that is not; also longer than a busy machine makes a step wait.
+const SHORT: Duration = Duration::from_secs(2);
 
 fn settings(connections: usize, in_flight: usize) -> Settings {
     Settings {
