@@ -87,7 +87,7 @@ impl Run {
             Self::Info(args) => commands::info::run(args, session, out),
             Self::Pingpong(args) => commands::pingpong::run(args, session, out),
             Self::Bench(args) => commands::bench::run(args, session, out),
-            Self::Cm(args) => commands::cm::run(args, session),
+            Self::Cm(args) => commands::cm::run(args, session, out),
             Self::Events(args) => commands::events::run(args, session, out),
             Self::Doctor(args) => commands::doctor::run(args, session, out),
             Self::Sched(args) => commands::sched::run(args, session, out),

@@ -113,6 +113,10 @@ fn usage_errors_are_text_unless_json_is_requested() {
         &["pingpong", "--cm", "-d", "rxe0"],
         &["pingpong", "--rping", "-s", "65536"],
         &["cm", "listen", "--bare", "-d", "rxe0", "127.0.0.1:1"],
+        &["cm", "storm", "-n", "0"],
+        &["cm", "storm", "--in-flight", "5"],
+        &["cm", "storm", "--in-flight", "0", "127.0.0.1"],
+        &["cm", "storm", "--first", "5", "127.0.0.1"],
     ] {
         let output = uverbs(args);
         assert_eq!(output.status.code(), Some(2), "{args:?}: {output:?}");

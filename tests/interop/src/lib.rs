@@ -1,5 +1,7 @@
 //! Two programs on two devices of one guest: one of this project, one of Debian's rdma-core.
 
+pub mod by_address;
+
 use std::time::Duration;
 
 use testbed::{

@@ -7,9 +7,9 @@
 
 use std::time::Duration;
 
-use testbed::{Command, Guest, Kernel, Machine, Output, WindowSize, complaints};
+use interop::by_address::{PATIENCE, boot, finish, in_terminal, machine, started};
+use testbed::{Command, Guest, Output};
 
-const PATIENCE: Duration = Duration::from_secs(60);
 /// What those programs exchange: 16 bytes each way.
 const MESSAGE: &str = "0123456789abcdef";
 
@@ -19,19 +19,6 @@ const DATAGRAMS: &str = "datagrams_by_address";
 /// The other end of `ucmatose`.
 const PEER: &str = "ucmatose-peer";
 
-fn machine() -> Machine {
-    let kernel = std::env::var("UVERBS_TEST_KERNEL");
-    let kernel = Kernel::named(kernel.as_deref().unwrap_or("6.12")).unwrap();
-    Machine::new(kernel)
-        .with_debian_tools()
-        .with_debian_packages(&["rdmacm-utils"])
-}
-
-fn boot() -> Guest {
-    let tool = testbed::cargo::tool().unwrap();
-    machine().with_binary(tool, "uverbs").boot().unwrap()
-}
-
 /// The tool, which has that message on its standard input, and tells how much it received.
 fn ours(what: &str) -> Command {
     let line = format!(
@@ -40,28 +27,9 @@ fn ours(what: &str) -> Command {
     Command::shell(line).timeout(PATIENCE)
 }
 
-/// Programs whose output comes line by line, as it is printed.
-fn in_terminal(program: &str, arguments: &[&str]) -> Command {
-    let terminal = WindowSize {
-        rows: 24,
-        columns: 200,
-    };
-    let command = Command::new(program).args(arguments.iter().copied());
-    command.with_terminal(terminal).timeout(PATIENCE)
-}
-
-fn finish(guest: &Guest) {
-    let log = guest.kernel_log();
-    let complaints: Vec<_> = complaints::among(&log)
-        .iter()
-        .map(|line| line.text.clone())
-        .collect();
-    assert!(complaints.is_empty(), "{complaints:?}");
-}
-
 #[test]
 fn rdma_client_and_rdma_server() {
-    let guest = boot();
+    let guest = boot().unwrap();
     let listening = guest.spawn(ours("listen --bare")).unwrap();
     // It says so on standard error.
     std::thread::sleep(Duration::from_secs(3));
@@ -86,17 +54,15 @@ fn rdma_client_and_rdma_server() {
         "{said}"
     );
     assert_eq!(ours_ended.stdout_text().trim(), "16", "{said}");
-    finish(&guest);
-    guest.power_off().unwrap();
+    assert_eq!(finish(guest).unwrap(), [""; 0]);
 }
 
 #[test]
 fn rping_as_client_and_as_server() {
-    let guest = boot();
+    let guest = boot().unwrap();
     for size in ["64", "65535"] {
-        let ours = in_terminal("uverbs", &["pingpong", "--rping"]);
-        let ours = guest.spawn(ours).unwrap();
-        ours.wait_for_text("listening at", PATIENCE).unwrap();
+        let ours = ("uverbs", &["pingpong", "--rping"][..]);
+        let ours = started(&guest, ours, "listening at").unwrap();
         let arguments = ["-c", "-a", "10.1.0.1", "-C", "50", "-S", size, "-V"];
         let theirs = guest.run(in_terminal("rping", &arguments)).unwrap();
         let ours = ours.wait().unwrap().check().unwrap();
@@ -107,9 +73,8 @@ fn rping_as_client_and_as_server() {
         assert!(said.contains("50 iters in"), "{said}");
         assert!(!said.contains("mismatch"), "{said}");
 
-        let theirs = in_terminal("rping", &["-s", "-a", "10.1.0.1", "-S", size, "-d", "-v"]);
-        let theirs = guest.spawn(theirs).unwrap();
-        theirs.wait_for_text("rdma_listen", PATIENCE).unwrap();
+        let theirs = ["-s", "-a", "10.1.0.1", "-S", size, "-d", "-v"];
+        let theirs = started(&guest, ("rping", &theirs), "rdma_listen").unwrap();
         let arguments = [
             "pingpong", "--rping", "-n", "50", "-s", size, "-c", "10.1.0.1",
         ];
@@ -126,8 +91,7 @@ fn rping_as_client_and_as_server() {
             theirs.stdout_text()
         );
     }
-    finish(&guest);
-    guest.power_off().unwrap();
+    assert_eq!(finish(guest).unwrap(), [""; 0]);
 }
 
 fn boot_for_datagrams() -> Guest {
@@ -140,13 +104,13 @@ fn boot_for_datagrams() -> Guest {
         DATAGRAMS,
     ];
     let example = testbed::cargo::build_program(DATAGRAMS, &build).unwrap();
-    machine().with_binary(example, DATAGRAMS).boot().unwrap()
+    let machine = machine().unwrap();
+    machine.with_binary(example, DATAGRAMS).boot().unwrap()
 }
 
 /// Runs the first until it says `ready`, then the second to its end. Returns what both said.
 fn both(guest: &Guest, first: (&str, &[&str]), ready: &str, second: (&str, &[&str])) -> String {
-    let waiting = guest.spawn(in_terminal(first.0, first.1)).unwrap();
-    waiting.wait_for_text(ready, PATIENCE).unwrap();
+    let waiting = started(guest, first, ready).unwrap();
     let ended = guest.run(in_terminal(second.0, second.1)).unwrap();
     let waiting = waiting.wait().unwrap();
     let said = format!("{}{}", waiting.stdout_text(), ended.stdout_text());
@@ -185,8 +149,7 @@ fn udaddy_as_client_and_as_server() {
     let said = both(&guest, (DATAGRAMS, &serve), "serving at", (DATAGRAMS, &ask));
     assert!(said.contains("10 answers sent"), "{said}");
     assert!(said.contains("10 answers heard"), "{said}");
-    finish(&guest);
-    guest.power_off().unwrap();
+    assert_eq!(finish(guest).unwrap(), [""; 0]);
 }
 
 /// `mckey` as a sender. It asks for no completions, and destroys its queue pair right after it has
@@ -225,14 +188,14 @@ fn mckey_as_sender_and_as_receiver() {
         assert!(said.contains("10 messages sent"), "{said}");
         assert!(said.contains("data transfers complete"), "{said}");
     }
-    finish(&guest);
-    guest.power_off().unwrap();
+    assert_eq!(finish(guest).unwrap(), [""; 0]);
 }
 
 #[test]
 fn ucmatose_as_client_and_as_server() {
     let peer = testbed::cargo::program_of("interop", PEER).unwrap();
-    let guest = machine().with_binary(peer, PEER).boot().unwrap();
+    let machine = machine().unwrap().with_binary(peer, PEER);
+    let guest = machine.boot().unwrap();
     let at = "10.1.0.1:7471";
     let (serve, ask) = (["serve", at], ["ask", at]);
     let theirs = ("ucmatose", &["-s", "10.1.0.1"][..]);
@@ -249,21 +212,19 @@ fn ucmatose_as_client_and_as_server() {
         "{said}"
     );
     assert!(said.contains("data transfers complete"), "{said}");
-    finish(&guest);
-    guest.power_off().unwrap();
+    assert_eq!(finish(guest).unwrap(), [""; 0]);
 }
 
 #[test]
 fn the_tool_with_itself() {
-    let guest = boot();
+    let guest = boot().unwrap();
     for game in [
         &["--cm", "-c", "-n", "200"][..],
         &["--cm", "-e", "-n", "200"],
         &["--rping", "-n", "50"],
     ] {
         let arguments = [&["pingpong"], game].concat();
-        let server = guest.spawn(in_terminal("uverbs", &arguments)).unwrap();
-        server.wait_for_text("listening at", PATIENCE).unwrap();
+        let server = started(&guest, ("uverbs", &arguments), "listening at").unwrap();
         let arguments = [&arguments[..], &["10.1.0.1"]].concat();
         let client = guest.run(in_terminal("uverbs", &arguments)).unwrap();
         for side in [server.wait().unwrap(), client] {
@@ -297,6 +258,5 @@ fn the_tool_with_itself() {
     assert_eq!(counts(&client), [3_000_000, 0], "{said}");
     assert_eq!(counts(&server), [20_000, 0], "{said}");
     assert!(!said.contains("error:"), "{said}");
-    finish(&guest);
-    guest.power_off().unwrap();
+    assert_eq!(finish(guest).unwrap(), [""; 0]);
 }

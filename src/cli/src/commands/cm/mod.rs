@@ -1,6 +1,7 @@
 //! `uverbs cm`.
 
 mod pipe;
+mod storm;
 mod stream;
 
 use std::fmt::Debug;
@@ -15,20 +16,22 @@ use uverbs::transport::Rc;
 use uverbs::{CompletionQueue, Context, ProtectionDomain, QueuePairBuilder};
 
 use crate::failure::{Failure, Result};
+use crate::output::Output;
 use crate::session::Session;
 use crate::units;
 use pipe::Pipe;
 
 const EXAMPLES: &str = "\
-Standard input goes to the peer, and what the peer sends to standard output, until both have ended.
-The peer is this command, or any program that speaks the protocol of `uverbs::stream`; with --bare
-one that sends messages as they are, such as rdma_client.
+listen and connect pipe: standard input goes to the peer, and what the peer sends to standard
+output, until both have ended. The peer is this command, or any program that speaks the protocol of
+`uverbs::stream`; with --bare one that sends messages as they are, such as rdma_client.
 
 Examples:
   uverbs cm listen 0.0.0.0:7471 > received
-  uverbs cm connect 192.0.2.7:7471 < file";
+  uverbs cm connect 192.0.2.7:7471 < file
+  uverbs cm storm 192.0.2.7";
 
-/// Connect by IP address (rdma_cm), and pipe bytes, as nc does
+/// Connect by IP address (rdma_cm): pipe bytes, as nc does, or measure connecting
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
@@ -67,9 +70,10 @@ enum Command {
         #[arg(long)]
         bare: bool,
     },
+    Storm(storm::Args),
 }
 
-pub(crate) fn run(args: &Args, session: &Session) -> Result<()> {
+pub(crate) fn run(args: &Args, session: &Session, out: &mut Output) -> Result<()> {
     match &args.command {
         Command::Listen {
             address,
@@ -91,6 +95,7 @@ pub(crate) fn run(args: &Args, session: &Session) -> Result<()> {
                 connect(address, *wait, session)
             }
         }
+        Command::Storm(args) => storm::run(args, session, out),
     }
 }
 
