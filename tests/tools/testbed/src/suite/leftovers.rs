@@ -31,39 +31,48 @@ impl Inventory {
     pub(super) fn take(guest: &Guest, program: &str) -> Result<Self, Error> {
         let printed = guest.run(Command::new(program))?.check()?.stdout_text();
         let mut counts = vec![(program.to_owned(), printed)];
-        let mut reports = Map::new();
         if let Ok(connectx) = guest.connectx() {
             for function in 0..connectx.functions() {
                 let question = format!("census {function}");
                 let answer = connectx.ask(&question)?;
                 counts.push((question, without_kept(&answer)));
             }
-            // The previous test's permitted reports end here; a strict model is strict again.
-            connectx.ask("expect")?;
-            let answer = connectx.ask("reports")?;
-            reports = serde_json::from_str(&answer)
-                .map_err(|error| Error::packages(format!("reports: {answer}"), error))?;
         }
         Ok(Self {
             program: program.into(),
             counts,
-            reports,
+            reports: reports(guest)?,
         })
     }
 
-    /// What there is more or less of after a test, and what the model reported meanwhile, each as a
-    /// description.
-    pub(super) fn leftovers(&self, guest: &Guest, output: &Output) -> Result<Vec<String>, Error> {
+    /// What the model has reported by now is no concern of the next test, and what the last one was
+    /// permitted to provoke is incorrect again.
+    pub(super) fn forgive(&mut self, guest: &Guest) -> Result<(), Error> {
+        if let Ok(connectx) = guest.connectx() {
+            connectx.ask("expect")?;
+        }
+        self.reports = reports(guest)?;
+        Ok(())
+    }
+
+    /// What there is after a test, as soon as nothing is left behind.
+    pub(super) fn after(&self, guest: &Guest) -> Result<Self, Error> {
         let since = Instant::now();
         loop {
             let now = Self::take(guest, &self.program)?;
             if now.counts == self.counts || since.elapsed() > PATIENCE {
-                let mut words = self.differences(&now);
-                words.extend(self.new_reports(&now, &output.stdout_text()));
-                return Ok(words);
+                return Ok(now);
             }
             sleep(PAUSE);
         }
+    }
+
+    /// What there is more or less of after a test, and what the model reported meanwhile, each as a
+    /// description.
+    pub(super) fn leftovers(&self, after: &Self, output: &Output) -> Vec<String> {
+        let mut words = self.differences(after);
+        words.extend(self.new_reports(after, &output.stdout_text()));
+        words
     }
 
     fn differences(&self, now: &Self) -> Vec<String> {
@@ -89,6 +98,16 @@ impl Inventory {
             .map(|(what, count)| format!("the model reports: {what} ({count} by now)"))
             .collect()
     }
+}
+
+/// What the software ConnectX has reported, and how often.
+fn reports(guest: &Guest) -> Result<Map<String, Value>, Error> {
+    let Ok(connectx) = guest.connectx() else {
+        return Ok(Map::new());
+    };
+    let answer = connectx.ask("reports")?;
+    serde_json::from_str(&answer)
+        .map_err(|error| Error::packages(format!("reports: {answer}"), error))
 }
 
 /// A census, `[("kind", count), …]`, without the kinds that may be kept.

@@ -12,12 +12,14 @@
 mod harvest;
 mod leftovers;
 mod report;
+mod running;
 
 pub use report::{Failure, Summary};
 
 use crate::{Command, Ending, Error, Guest, Machine, Output, complaints, host};
 use harvest::Harvest;
 use leftovers::Inventory;
+use running::Running;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
@@ -26,9 +28,6 @@ const TIMEOUT: Duration = Duration::from_secs(120);
 
 /// Prefix of lines with measured values, which are printed although the test passed.
 const FIGURE: &str = "FIGURE: ";
-
-/// The line by which a test announces that the machine cannot be used any more.
-const USED_UP: &str = "this machine is used up";
 
 /// Test binaries and how to run them.
 #[derive(Clone, Debug)]
@@ -163,30 +162,24 @@ impl Suite {
                 machine.with_binary(path, name)
             });
         let since = Instant::now();
-        let mut guest = None;
+        let mut running = None;
         let mut summary = Summary::default();
         for (binary, _) in &self.binaries {
-            let running = match guest.take() {
-                Some(guest) => guest,
-                None => self.boot(&machine)?,
-            };
-            let tests = self.list(&running, binary)?;
-            guest = Some(running);
+            let ready = self.running_or_booted(running.take(), &machine)?;
+            let tests = self.list(&ready.guest, binary)?;
+            running = Some(ready);
             let wanted: Vec<_> = tests.iter().filter(|test| self.is_wanted(test)).collect();
             summary.filtered_out += tests.len() - wanted.len();
             println!("\nrunning {} tests of {binary}", wanted.len());
             for test in wanted {
-                let running = match guest.take() {
-                    Some(guest) => guest,
-                    None => self.boot(&machine)?,
-                };
-                let (alive, failure) = self.run_one(running, binary, test, &mut summary);
-                guest = alive;
+                let ready = self.running_or_booted(running.take(), &machine)?;
+                let (alive, failure) = self.run_one(ready, binary, test, &mut summary);
+                running = alive;
                 summary.failures.extend(failure);
             }
         }
-        if let Some(guest) = guest {
-            self.part_with(guest)?;
+        if let Some(running) = running {
+            self.part_with(running.guest)?;
         }
         for _ in 1..self.tries {
             if summary.failures.len() < TOO_MANY {
@@ -202,10 +195,10 @@ impl Suite {
     fn try_again(&self, machine: &Machine, summary: &mut Summary) -> Result<(), Error> {
         for failure in std::mem::take(&mut summary.failures) {
             println!("\nonce more, on a new machine:");
-            let guest = self.boot(machine)?;
-            let (alive, again) = self.run_one(guest, &failure.binary, &failure.test, summary);
-            if let Some(guest) = alive {
-                self.part_with(guest)?;
+            let new = self.boot(machine)?;
+            let (alive, again) = self.run_one(new, &failure.binary, &failure.test, summary);
+            if let Some(running) = alive {
+                self.part_with(running.guest)?;
             }
             match again {
                 Some(again) => summary.failures.push(again),
@@ -215,9 +208,17 @@ impl Suite {
         Ok(())
     }
 
+    fn running_or_booted(
+        &self,
+        running: Option<Running>,
+        machine: &Machine,
+    ) -> Result<Running, Error> {
+        running.map_or_else(|| self.boot(machine), Ok)
+    }
+
     /// Boots it, again if that fails: drivers try out some of what their device can within a time
     /// limit (write combining, for one), which a busy host may not meet.
-    fn boot(&self, machine: &Machine) -> Result<Guest, Error> {
+    fn boot(&self, machine: &Machine) -> Result<Running, Error> {
         for _ in 1..self.tries {
             match self.boot_once(machine) {
                 Ok(guest) => return Ok(guest),
@@ -227,7 +228,7 @@ impl Suite {
         self.boot_once(machine)
     }
 
-    fn boot_once(&self, machine: &Machine) -> Result<Guest, Error> {
+    fn boot_once(&self, machine: &Machine) -> Result<Running, Error> {
         let guest = machine.boot()?;
         let names: Vec<_> = self
             .binaries
@@ -250,7 +251,11 @@ impl Suite {
                 &line.text,
             ));
         }
-        Ok(guest)
+        let program = self.inventory.as_deref();
+        let inventory = program
+            .map(|program| Inventory::take(&guest, program))
+            .transpose()?;
+        Ok(Running { guest, inventory })
     }
 
     fn part_with(&self, guest: Guest) -> Result<(), Error> {
@@ -299,28 +304,21 @@ impl Suite {
     /// Runs a test; returns the machine if it survived and is still usable.
     fn run_one(
         &self,
-        guest: Guest,
+        mut running: Running,
         binary: &str,
         test: &str,
         summary: &mut Summary,
-    ) -> (Option<Guest>, Option<Failure>) {
+    ) -> (Option<Running>, Option<Failure>) {
         let mut command =
             self.command(binary)
                 .args(["--exact", test, "--nocapture", "--test-threads", "1"]);
         if self.include_ignored {
             command = command.arg("--include-ignored");
         }
-        let ran = self.take_inventory(&guest).and_then(|before| {
-            let output = guest.run(command)?;
-            let used_up = output.stdout_text().contains(USED_UP);
+        let ran = running.run(command).inspect(|(output, ..)| {
             if let Some(text) = &self.keep {
-                summary.keep(text, &output);
+                summary.keep(text, output);
             }
-            let leftovers = match before {
-                Some(before) if !used_up => before.leftovers(&guest, &output)?,
-                _ => Vec::new(),
-            };
-            Ok((output, leftovers, used_up))
         });
         let (output, leftovers, used_up) = match ran {
             Ok(ran) => ran,
@@ -368,17 +366,10 @@ impl Suite {
             }
         };
         if used_up {
-            self.harvest_from(&guest);
+            self.harvest_from(&running.guest);
             return (None, failure);
         }
-        (Some(guest), failure)
-    }
-
-    fn take_inventory(&self, guest: &Guest) -> Result<Option<Inventory>, Error> {
-        let program = self.inventory.as_deref();
-        program
-            .map(|program| Inventory::take(guest, program))
-            .transpose()
+        (Some(running), failure)
     }
 }
 
