@@ -380,3 +380,37 @@ impl<Q: Qp> Drop for PlainReceives<'_, Q> {
         self.0.abort_recv();
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_completion_is_an_entry_with_its_own_fields() {
+        let completion = WorkCompletion {
+            wr_id: 7,
+            status: WcStatus::from_raw(4),
+            opcode: WcOpcode::Recv,
+            byte_len: 8,
+            imm: Some(9),
+            qp_num: 10,
+            flags: WcFlags::WITH_IMM,
+            ..WorkCompletion::default()
+        };
+        assert_eq!(through_the_trait(&completion), completion);
+        assert_eq!(completion.whole(), completion);
+    }
+
+    fn through_the_trait<E: Entry>(entry: &E) -> WorkCompletion {
+        WorkCompletion {
+            wr_id: entry.wr_id(),
+            status: entry.status(),
+            opcode: entry.opcode(),
+            byte_len: entry.byte_len(),
+            imm: entry.imm(),
+            qp_num: entry.qp_num(),
+            flags: entry.flags(),
+            ..WorkCompletion::default()
+        }
+    }
+}

@@ -294,3 +294,28 @@ impl Drop for Registration {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::discover::netlink::tests::script::{Script, answer, attr, error};
+    use uverbs_uapi::rdma_netlink::{RDMA_NLDEV_CMD_SYS_GET, RDMA_NLDEV_SYS_ATTR_COPY_ON_FORK};
+
+    fn asked(reply: Vec<u8>) -> Result<bool> {
+        query(&mut Script::new([reply]).client())
+    }
+
+    fn settings(copies: u8) -> Vec<u8> {
+        let copies = attr(RDMA_NLDEV_SYS_ATTR_COPY_ON_FORK, &[copies]);
+        answer(RDMA_NLDEV_CMD_SYS_GET, false, 1, &[copies])
+    }
+
+    #[test]
+    fn the_kernel_says_whether_it_copies() {
+        assert_eq!(asked(settings(1)).ok(), Some(true));
+        assert_eq!(asked(settings(0)).ok(), Some(false));
+        assert_eq!(asked(error(1, Errno::INVAL)).ok(), Some(false));
+        let refused = asked(error(1, Errno::MFILE)).err();
+        assert_eq!(refused.and_then(|error| error.errno()), Some(Errno::MFILE));
+    }
+}
