@@ -79,7 +79,8 @@ impl Owner {
     #[inline(never)]
     fn post_after_batch(&mut self, parts: Parts, inline: Inline<'_>) -> Result<(), Box<Refused>> {
         self.settle();
-        self.post(parts, inline)
+        self.put_any(Again::of(&parts), parts, inline, Alone)?;
+        Ok(())
     }
 
     /// Posts one request by `put`, which puts it into the ring only.
