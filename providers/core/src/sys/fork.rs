@@ -129,4 +129,9 @@ mod tests {
         assert_eq!(ForkToken::current(), token);
         assert!(!ForkToken::of_no_process().is_current());
     }
+
+    #[test]
+    fn the_word_is_wiped_in_children() {
+        assert!(wiped_word().is_some(), "MADV_WIPEONFORK, since Linux 4.14");
+    }
 }

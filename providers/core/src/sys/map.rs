@@ -278,4 +278,15 @@ mod tests {
             }
         }
     }
+
+    #[test]
+    fn memory_that_another_value_mapped_stays_with_children() {
+        let [mut low, high] = two(0);
+        let (ptr, len) = (high.ptr, high.len);
+        let owner = Owner::Value(Box::new(high));
+        let mut wrapped = Mapping { ptr, len, owner };
+        Mapping::leave_out_both(&mut low, &mut wrapped).unwrap();
+        assert!(flags_of(&low).contains(" dc"));
+        assert!(!flags_of(&wrapped).contains(" dc"));
+    }
 }

@@ -128,3 +128,27 @@ impl Grh {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What is in front of an IPv4 header is undefined, and may look like an IPv6 header.
+    #[test]
+    fn an_ipv4_header_is_recognised_by_its_checksum() {
+        let header = [
+            0x45, 0, 0, 0x73, 0, 0, 0x40, 0, 0x40, 0x11, 0xb8, 0x61, 192, 168, 0, 1, 192, 168, 0,
+            199,
+        ];
+        let mut bytes = [0x60; Grh::LEN];
+        bytes[20..].copy_from_slice(&header);
+        let parsed = Grh::parse(&bytes).map(|grh| (grh.version(), grh.sgid()));
+        let sender = Ipv4Addr::new(192, 168, 0, 1).into();
+        assert_eq!(parsed, Some((IpVersion::V4, sender)));
+        bytes[31] ^= 1;
+        assert_eq!(
+            Grh::parse(&bytes).map(|grh| grh.version()),
+            Some(IpVersion::V6)
+        );
+    }
+}

@@ -235,3 +235,15 @@ fn requests_whose_messages_come_in_completions_are_submitted_like_others() {
     scattered.submit().unwrap();
     assert_eq!(record.load(RECEIVE_RECORD), 3);
 }
+
+#[test]
+fn a_place_is_the_whole_ring() {
+    let queue = queue(100, 3);
+    let place = queue.ring.place();
+    assert_eq!(place.count, queue.sizes.count);
+    assert_eq!(
+        u64::from(place.count * place.stride),
+        u64::from(queue.sizes.bytes())
+    );
+    assert_eq!(place.stride, 64, "three entries, and what ends the list");
+}

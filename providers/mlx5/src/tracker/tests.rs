@@ -136,6 +136,17 @@ fn incarnations_are_distinguished() {
     assert_eq!(tracker.received(9, 1), Request::Of(71));
 }
 
+#[test]
+fn a_shared_receive_belongs_to_the_incarnation_that_used_it() {
+    let shared = Arc::new(SrqTracker::new(4));
+    shared.post(1, 71);
+    let tracker = QueuePairTracker::new(4, Receives::Shared(shared));
+    tracker.restart(5, 9);
+    assert_eq!(tracker.received_shared(8, 1), None);
+    assert_eq!(tracker.received_shared(9, 1), Some(71));
+    assert_eq!(tracker.received_shared(9, 1), None, "it is over");
+}
+
 /// A reset, and new requests in the old slots, between any two steps of a poll.
 #[test]
 fn a_poll_that_a_reset_overtakes_is_of_no_life() {

@@ -30,7 +30,9 @@ fn requests_of(leaf: &uverbs::mlx5::sched::Leaf) -> Leaves<'_> {
 fn a_tree_stands_changes_and_goes() {
     let (mut model, context) = (Model::open(), open());
     let nothing = model.ask("census 0");
-    let mut applied = Applied::new(scheduler(&context));
+    let scheduler = scheduler(&context);
+    assert!(scheduler.caps().nic_bw_share && scheduler.caps().nic_rate_limit);
+    let mut applied = Applied::new(scheduler);
     assert_eq!(applied.apply(&groups()).unwrap().steps().len(), 3);
     assert!(applied.plan(Some(&groups())).unwrap().is_empty());
     let two = model.ask("census 0");

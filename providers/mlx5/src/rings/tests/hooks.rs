@@ -227,3 +227,23 @@ fn completions_are_reported_when_they_are_taken() {
         assert_eq!(lengths, [(1, &length(21)), (2, &length(22))]);
     }
 }
+
+#[test]
+fn a_message_inside_its_completion_is_reported_with_it() {
+    let ring = Arc::new(CqRing::new(2, 128, 0).unwrap());
+    let shared = CqShared::new(&ring);
+    let (collector, queue) = watched(QueueKind::Completion);
+    let mut consumer = Consumer::new(&shared, &Arc::default(), false).watched(queue);
+    // The whole block in front of the entry is for the message; then an entry without one.
+    for (position, form) in [(0, 0x28), (1, 0x20)] {
+        write(&ring, position, [0, 0, 0, 0, 9 << 32, 64, 0, form]);
+    }
+    assert_eq!(consumer.next(), Ok(None));
+    consumer.report();
+    let lengths: Vec<_> = collector
+        .take()
+        .iter()
+        .map(|entry| entry.bytes.len())
+        .collect();
+    assert_eq!(lengths, [128, 64]);
+}

@@ -212,6 +212,20 @@ fn f25_a_former_life_and_a_queue_that_is_gone_are_passed_over() {
 }
 
 #[test]
+fn the_entry_behind_one_that_is_passed_over_is_found_through_many_turns_of_the_ring() {
+    let mut device = Device::new(3, 64);
+    let (number, pair) = device.pair(Receives::None);
+    for round in 0..20 {
+        for wr_id in [2 * round, 2 * round + 1] {
+            pair.restart(device.produced, device.produced);
+            pair.send.posted(0, wr_id, 1, WcOpcode::Send);
+            device.write(opcode::REQUEST, number, 0, NOTHING);
+        }
+        assert_eq!(device.poll().map(|done| done.wr_id), Some(2 * round + 1));
+    }
+}
+
+#[test]
 fn a_new_queue_with_an_old_number_is_another_one() {
     let mut device = Device::new(3, 64);
     let (number, pair) = device.pair(Receives::None);
