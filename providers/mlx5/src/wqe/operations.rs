@@ -42,3 +42,19 @@ impl Operations {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn atomics_need_a_device_that_has_them() {
+        for kind in [QpType::Rc, QpType::XrcInitiator, QpType::Driver] {
+            let without = Operations::of(kind, AtomicCap::None);
+            assert!(!without.contains(Operations::ATOMIC));
+            let with = without | Operations::ATOMIC;
+            assert_eq!(Operations::of(kind, AtomicCap::Device), with);
+        }
+        assert!(!Operations::of(QpType::Uc, AtomicCap::Device).contains(Operations::ATOMIC));
+    }
+}

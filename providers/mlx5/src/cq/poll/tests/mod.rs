@@ -475,11 +475,12 @@ fn play(
     let mut results = Vec::new();
     for (turn, four) in script.chunks(4).enumerate() {
         for &(kind, queue, counter, middle) in four {
-            let (number, pair) = &pairs[queue as usize % pairs.len()];
+            let which = queue as usize % pairs.len();
+            let (number, pair) = &pairs[which];
             // Some are not under way.
             let after = pair.sent_tail() + u32::from(counter % 5);
             let opcode = WcOpcode::from_raw(u32::from(counter / 8 % 8));
-            let wr_id = u64::from(after) + 1000;
+            let wr_id = u64::from(after) + [1000, 2000, 3000][which];
             pair.send.posted((counter & 7).into(), wr_id, after, opcode);
             if turn == 3 && counter == 0 {
                 pair.restart(device.produced, device.produced);
@@ -492,6 +493,25 @@ fn play(
         }
     }
     results
+}
+
+#[test]
+fn completions_of_two_queue_pairs_are_told_apart() {
+    for way in 0..5 {
+        let mut device = Device::new(3, 64);
+        let pairs = [Receives::None, Receives::None].map(|recv| device.pair(recv));
+        for round in 0..20_u16 {
+            let wr_ids = [2, 3].map(|at| 2 * u64::from(round) + at);
+            for ((number, pair), wr_id) in pairs.iter().zip(wr_ids) {
+                let (index, end) = (u32::from(round & 7), u32::from(round) + 1);
+                pair.send.posted(index, wr_id, end, WcOpcode::Send);
+                device.write(opcode::REQUEST, *number, round, NOTHING);
+            }
+            let done = polled(&mut device, way);
+            let done: Vec<_> = done.into_iter().map(|done| done.unwrap().wr_id).collect();
+            assert_eq!(done, wr_ids, "way {way}");
+        }
+    }
 }
 
 proptest! {
