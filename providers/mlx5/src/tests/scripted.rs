@@ -19,6 +19,7 @@ pub(crate) struct Scripted {
     lines: Mutex<Vec<String>>,
     handles: Mutex<u32>,
     refusals: Mutex<Vec<(String, Errno)>>,
+    inputs: Mutex<Vec<(u16, Vec<u8>)>>,
     outputs: Mutex<Vec<(u16, Vec<u8>)>>,
     deaf: Mutex<bool>,
 }
@@ -52,9 +53,11 @@ impl Scripted {
         self.refusals.lock().unwrap().clear();
     }
 
-    /// Writes `bytes` to outputs with this id.
+    /// Writes `bytes` to outputs with this id, from now on.
     pub(crate) fn answer(&self, id: u16, bytes: &[u8]) {
-        self.outputs.lock().unwrap().push((id, bytes.to_vec()));
+        let mut outputs = self.outputs.lock().unwrap();
+        outputs.retain(|(known, _)| *known != id);
+        outputs.push((id, bytes.to_vec()));
     }
 
     /// Returns no handles.
@@ -68,9 +71,24 @@ impl Scripted {
         std::mem::take(&mut self.lines.lock().unwrap())
     }
 
+    /// The inputs with this id since the last time.
+    pub(crate) fn take_inputs(&self, id: u16) -> Vec<Vec<u8>> {
+        let mut inputs = self.inputs.lock().unwrap();
+        let (taken, left) = std::mem::take(&mut *inputs)
+            .into_iter()
+            .partition(|(of, _)| *of == id);
+        *inputs = left;
+        let taken: Vec<(u16, Vec<u8>)> = taken;
+        taken.into_iter().map(|(_, bytes)| bytes).collect()
+    }
+
     fn method(&self, command: &Command<'_>) -> Result<(), Errno> {
         let mut line = format!("{}/{}", short(command.object), short(command.method));
         for attr in command.attrs.iter().chain(command.uhw.attrs) {
+            if let Value::In(bytes, _) = &attr.value {
+                let input = (attr.id, bytes.to_vec());
+                self.inputs.lock().unwrap().push(input);
+            }
             if !matches!(attr.value, Value::Absent) {
                 write!(line, " {}", describe(attr)).unwrap();
             }

@@ -2,6 +2,7 @@
 
 //! Trees on a device that fails on demand.
 
+mod elements;
 mod fake;
 mod plans;
 mod rollback;
