@@ -11,7 +11,14 @@ use uverbs_core::file::CommandPath;
 use uverbs_core::sys::recorder::{Record, Recorder, Sink};
 use uverbs_core::sys::{Attr, Call, Command, Kernel, Mapping, Reply, Value};
 use uverbs_core::{Errno, UverbsFile};
+use uverbs_uapi::ib_user_ioctl_cmds::UVERBS_ATTR_CORE_OUT;
 use uverbs_uapi::ib_user_ioctl_verbs::RDMA_DRIVER_MLX5;
+use uverbs_uapi::ib_user_verbs::ib_uverbs_ex_query_device_resp;
+use uverbs_uapi::mlx5_abi::mlx5_ib_alloc_ucontext_resp;
+use uverbs_uapi::mlx5_user_ioctl_cmds::MLX5_IB_ATTR_QUERY_CONTEXT_RESP_UCTX;
+use zerocopy::IntoBytes as _;
+
+use crate::context::{Context, ProtectionDomain};
 
 /// The kernel. Handles count from 1.
 #[derive(Debug, Default)]
@@ -38,6 +45,38 @@ impl Scripted {
         // SAFETY: (1) the script accepts calls on every descriptor; (2, 3) it carries nothing out.
         let file = unsafe { UverbsFile::new(kernel, fd, RDMA_DRIVER_MLX5, CommandPath::Auto) };
         (script, Arc::new(file))
+    }
+
+    /// A context of a device with so much memory of its own, which has no doorbells of its own.
+    pub(crate) fn context(max_dm_size: u64) -> (Arc<Self>, Context) {
+        let (script, file) = Self::new();
+        let opened = mlx5_ib_alloc_ucontext_resp {
+            cache_line_size: 64,
+            max_sq_desc_sz: 1024,
+            max_rq_desc_sz: 512,
+            max_send_wqebb: 32768,
+            max_recv_wr: 32768,
+            num_ports: 1,
+            cqe_version: 1,
+            ..mlx5_ib_alloc_ucontext_resp::default()
+        };
+        let device = ib_uverbs_ex_query_device_resp {
+            response_length: size_of::<ib_uverbs_ex_query_device_resp>() as u32,
+            max_dm_size,
+            ..ib_uverbs_ex_query_device_resp::default()
+        };
+        script.answer(MLX5_IB_ATTR_QUERY_CONTEXT_RESP_UCTX, opened.as_bytes());
+        script.answer(UVERBS_ATTR_CORE_OUT, device.as_bytes());
+        let context = Context::import(file).unwrap();
+        script.outputs.lock().unwrap().clear();
+        script.take_calls();
+        (script, context)
+    }
+
+    /// A protection domain with a handle of its own.
+    pub(crate) fn pd(&self, context: &Context) -> ProtectionDomain {
+        self.answer(UVERBS_ATTR_CORE_OUT, &0x9d_u32.to_ne_bytes());
+        ProtectionDomain::alloc(&context.base.file).unwrap()
     }
 
     /// Refuses calls that begin with this text, from now on.
@@ -98,7 +137,7 @@ impl Scripted {
         let result = refusal.map_or(Ok(()), |(_, errno)| Err(*errno));
         self.lines.lock().unwrap().push(line);
         result?;
-        for attr in command.attrs {
+        for attr in command.attrs.iter().chain(command.uhw.attrs) {
             match &attr.value {
                 Value::NewObject(slot) if !*self.deaf.lock().unwrap() => {
                     let mut handles = self.handles.lock().unwrap();
