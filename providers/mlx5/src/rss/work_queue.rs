@@ -303,3 +303,6 @@ impl IndirectionTable {
         self.number
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -11,7 +11,7 @@ use uverbs_core::file::CommandPath;
 use uverbs_core::sys::recorder::{Record, Recorder, Sink};
 use uverbs_core::sys::{Attr, Call, Command, Kernel, Mapping, Reply, Value};
 use uverbs_core::{Errno, UverbsFile};
-use uverbs_uapi::ib_user_ioctl_cmds::UVERBS_ATTR_CORE_OUT;
+use uverbs_uapi::ib_user_ioctl_cmds::{UVERBS_ATTR_CORE_OUT, UVERBS_ATTR_UHW_IN};
 use uverbs_uapi::ib_user_ioctl_verbs::RDMA_DRIVER_MLX5;
 use uverbs_uapi::ib_user_verbs::ib_uverbs_ex_query_device_resp;
 use uverbs_uapi::mlx5_abi::mlx5_ib_alloc_ucontext_resp;
@@ -110,7 +110,7 @@ impl Scripted {
         std::mem::take(&mut self.lines.lock().unwrap())
     }
 
-    /// The inputs with this id since the last time.
+    /// The inputs with this id since the last time; those of the driver have `UVERBS_ATTR_UHW_IN`.
     pub(crate) fn take_inputs(&self, id: u16) -> Vec<Vec<u8>> {
         let mut inputs = self.inputs.lock().unwrap();
         let (taken, left) = std::mem::take(&mut *inputs)
@@ -123,6 +123,8 @@ impl Scripted {
 
     fn method(&self, command: &Command<'_>) -> Result<(), Errno> {
         let mut line = format!("{}/{}", short(command.object), short(command.method));
+        let for_driver = (UVERBS_ATTR_UHW_IN, command.uhw.input.to_vec());
+        self.inputs.lock().unwrap().push(for_driver);
         for attr in command.attrs.iter().chain(command.uhw.attrs) {
             if let Value::In(bytes, _) = &attr.value {
                 let input = (attr.id, bytes.to_vec());

@@ -1,0 +1,160 @@
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+use uverbs_core::Errno;
+use uverbs_uapi::ib_user_ioctl_cmds::{
+    UVERBS_ATTR_CORE_IN, UVERBS_ATTR_CORE_OUT, UVERBS_ATTR_CREATE_WQ_RESP_WQ_NUM,
+    UVERBS_ATTR_UHW_IN,
+};
+use uverbs_uapi::ib_user_verbs::ib_uverbs_ex_create_rwq_ind_table_resp;
+use zerocopy::FromBytes as _;
+
+use super::*;
+use crate::cqe::ring::CqRing;
+use crate::tests::scripted::Scripted;
+
+/// A context with a completion queue, of which the device uses nothing.
+struct Bench {
+    kernel: Arc<Scripted>,
+    context: Context,
+    pd: ProtectionDomain,
+    cq: Arc<Object>,
+    shared: Arc<CqShared>,
+}
+
+impl Bench {
+    fn new() -> Self {
+        let (kernel, context) = Scripted::context(0);
+        let pd = kernel.pd(&context);
+        let cq = Arc::new(Object::new(context.file(), &cmd::cq::KIND, 0xc9, []));
+        let shared = CqShared::new(&Arc::new(CqRing::new(4, 64, 0).unwrap()));
+        kernel.take_inputs(UVERBS_ATTR_UHW_IN);
+        Self {
+            kernel,
+            context,
+            pd,
+            cq,
+            shared,
+        }
+    }
+
+    fn create(&self, max_wr: u32, number: u32) -> Result<WorkQueue> {
+        self.kernel
+            .answer(UVERBS_ATTR_CREATE_WQ_RESP_WQ_NUM, &number.to_ne_bytes());
+        let init = WorkQueueInit {
+            cq: Link::new(&self.cq, &self.shared),
+            max_wr,
+            max_sge: 2,
+            flags: Flags::empty(),
+            user_handle: 5,
+        };
+        WorkQueue::create(&self.context, &self.pd, &init)
+    }
+}
+
+fn put(queue: &mut WorkQueue) -> Result<(), PostError> {
+    #[expect(unsafe_code, reason = "posts a receive")]
+    // SAFETY: it names no memory.
+    unsafe {
+        queue.put(&RecvRequest {
+            wr_id: 1,
+            scatter: &[],
+        })
+    }
+}
+
+#[test]
+fn the_kernel_is_told_where_the_queue_is() {
+    let bench = Bench::new();
+    let queue = bench.create(10, 0x77).unwrap();
+    assert_eq!((queue.number(), queue.size().0), (0x77, 16));
+    let place = queue.place();
+    let inputs = bench.kernel.take_inputs(UVERBS_ATTR_UHW_IN);
+    let told = mlx5_ib_create_wq::read_from_bytes(&inputs[0]).unwrap();
+    assert_eq!((told.buf_addr, told.db_addr), (place.buffer, place.record));
+    assert_eq!(
+        (told.rq_wqe_count, 1 << told.rq_wqe_shift),
+        (16, place.stride)
+    );
+    let error = bench.create(0, 1).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::InvalidInput, "{error}");
+    let error = bench.create(1 << 20, 1).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::LimitExceeded, "{error}");
+}
+
+#[test]
+fn receives_are_posted_when_it_is_ready() {
+    let bench = Bench::new();
+    let mut queue = bench.create(4, 1).unwrap();
+    assert!(put(&mut queue).is_err(), "it is reset");
+    queue.modify(State::Reset, State::Ready).unwrap();
+    for _ in 0..4 {
+        put(&mut queue).unwrap();
+    }
+    assert_eq!(put(&mut queue), Err(PostError::QueueFull));
+    queue.abort();
+    put(&mut queue).unwrap();
+    queue.submit().unwrap();
+    for _ in 0..3 {
+        put(&mut queue).unwrap();
+    }
+    assert_eq!(
+        put(&mut queue),
+        Err(PostError::QueueFull),
+        "one is submitted"
+    );
+    queue.modify(State::Ready, State::Reset).unwrap();
+    assert!(put(&mut queue).is_err());
+    queue.modify(State::Reset, State::Ready).unwrap();
+    for _ in 0..4 {
+        put(&mut queue).unwrap();
+    }
+}
+
+#[test]
+fn after_a_reset_that_may_have_happened_there_is_only_another_one() {
+    let bench = Bench::new();
+    let mut queue = bench.create(4, 1).unwrap();
+    queue.modify(State::Reset, State::Ready).unwrap();
+    bench.kernel.refuse("", Errno::INVAL);
+    assert!(queue.modify(State::Ready, State::Reset).is_err());
+    assert_eq!(put(&mut queue), Ok(()), "it was not reset");
+    queue.abort();
+    bench.kernel.accept();
+    bench.kernel.refuse("", Errno::TIMEDOUT);
+    let error = queue.modify(State::Ready, State::Reset).unwrap_err();
+    assert!(error.outcome_is_unknown(), "{error}");
+    assert!(put(&mut queue).is_err(), "it may be reset");
+    bench.kernel.accept();
+    bench.kernel.take_calls();
+    let error = queue.modify(State::Reset, State::Ready).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::InvalidState, "{error}");
+    assert_eq!(bench.kernel.take_calls(), [""; 0]);
+    queue.modify(State::Ready, State::Reset).unwrap();
+    queue.modify(State::Reset, State::Ready).unwrap();
+    assert_eq!(put(&mut queue), Ok(()));
+}
+
+#[test]
+fn a_table_has_a_power_of_two_queues() {
+    let bench = Bench::new();
+    let queues = [1, 2, 3].map(|number| bench.create(4, number).unwrap());
+    let reply = ib_uverbs_ex_create_rwq_ind_table_resp {
+        ind_tbl_handle: 0x71,
+        ind_tbl_num: 0x72,
+        ..Default::default()
+    };
+    bench.kernel.answer(UVERBS_ATTR_CORE_OUT, reply.as_bytes());
+    bench.kernel.take_inputs(UVERBS_ATTR_CORE_IN);
+    let pair = [&queues[0], &queues[1]];
+    let table = IndirectionTable::create(&bench.context, &pair).unwrap();
+    assert_eq!((table.number(), table.object().handle()), (0x72, 0x71));
+    let request = &bench.kernel.take_inputs(UVERBS_ATTR_CORE_IN)[0];
+    let handles = pair.map(|queue| queue.object().handle().to_ne_bytes());
+    assert_eq!(request[4..8], 1_u32.to_ne_bytes(), "log2 of their number");
+    assert_eq!(request[8..16], *handles.as_flattened());
+    let three = [&queues[0], &queues[1], &queues[2]];
+    let error = IndirectionTable::create(&bench.context, &three).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::InvalidInput, "{error}");
+    let error = Object::destroy_shared(Arc::clone(queues[0].object())).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Busy, "{error}");
+}
