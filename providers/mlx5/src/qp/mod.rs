@@ -15,6 +15,8 @@ mod scatter;
 mod special;
 mod spreading;
 mod state;
+#[cfg(test)]
+mod tests;
 mod typed;
 mod xrc;
 

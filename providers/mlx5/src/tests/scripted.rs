@@ -13,7 +13,7 @@ use uverbs_core::sys::{Attr, Call, Command, Kernel, Mapping, Reply, Value};
 use uverbs_core::{Errno, UverbsFile};
 use uverbs_uapi::ib_user_ioctl_cmds::{UVERBS_ATTR_CORE_OUT, UVERBS_ATTR_UHW_IN};
 use uverbs_uapi::ib_user_ioctl_verbs::RDMA_DRIVER_MLX5;
-use uverbs_uapi::ib_user_verbs::ib_uverbs_ex_query_device_resp;
+use uverbs_uapi::ib_user_verbs::{ib_uverbs_ex_query_device_resp, ib_uverbs_query_device_resp};
 use uverbs_uapi::mlx5_abi::mlx5_ib_alloc_ucontext_resp;
 use uverbs_uapi::mlx5_user_ioctl_cmds::MLX5_IB_ATTR_QUERY_CONTEXT_RESP_UCTX;
 use zerocopy::IntoBytes as _;
@@ -27,6 +27,7 @@ pub(crate) struct Scripted {
     handles: Mutex<u32>,
     refusals: Mutex<Vec<(String, Errno)>>,
     inputs: Mutex<Vec<(u16, Vec<u8>)>>,
+    driver_reply: Mutex<Vec<u8>>,
     outputs: Mutex<Vec<(u16, Vec<u8>)>>,
     deaf: Mutex<bool>,
 }
@@ -61,8 +62,15 @@ impl Scripted {
             ..mlx5_ib_alloc_ucontext_resp::default()
         };
         let device = ib_uverbs_ex_query_device_resp {
-            response_length: size_of::<ib_uverbs_ex_query_device_resp>() as u32,
+            response_length: u32::try_from(size_of::<ib_uverbs_ex_query_device_resp>()).unwrap(),
             max_dm_size,
+            base: ib_uverbs_query_device_resp {
+                max_qp_wr: 32768,
+                max_sge: 30,
+                max_srq_wr: 32767,
+                max_srq_sge: 30,
+                ..ib_uverbs_query_device_resp::default()
+            },
             ..ib_uverbs_ex_query_device_resp::default()
         };
         script.answer(MLX5_IB_ATTR_QUERY_CONTEXT_RESP_UCTX, opened.as_bytes());
@@ -85,6 +93,11 @@ impl Scripted {
             .lock()
             .unwrap()
             .push((start.to_owned(), errno));
+    }
+
+    /// Writes `bytes` to the driver's replies, from now on.
+    pub(crate) fn answer_by_driver(&self, bytes: &[u8]) {
+        *self.driver_reply.lock().unwrap() = bytes.to_vec();
     }
 
     /// Stops refusing calls.
@@ -139,6 +152,10 @@ impl Scripted {
         let result = refusal.map_or(Ok(()), |(_, errno)| Err(*errno));
         self.lines.lock().unwrap().push(line);
         result?;
+        let driver_reply = self.driver_reply.lock().unwrap();
+        for (cell, byte) in command.uhw.output.iter().zip(&*driver_reply) {
+            cell.set(*byte);
+        }
         for attr in command.attrs.iter().chain(command.uhw.attrs) {
             match &attr.value {
                 Value::NewObject(slot) if !*self.deaf.lock().unwrap() => {
