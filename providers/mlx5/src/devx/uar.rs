@@ -78,3 +78,53 @@ impl DevxUar {
         })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+
+    use uverbs_core::ErrorKind;
+    use uverbs_uapi::mlx5_user_ioctl_cmds::{
+        MLX5_IB_ATTR_UAR_OBJ_ALLOC_MMAP_LENGTH, MLX5_IB_ATTR_UAR_OBJ_ALLOC_MMAP_OFFSET,
+        MLX5_IB_ATTR_UAR_OBJ_ALLOC_PAGE_ID,
+    };
+
+    use super::*;
+    use crate::tests::scripted::Scripted;
+
+    #[test]
+    fn a_page_is_of_the_kind_that_was_asked_for() {
+        let (kernel, file) = Scripted::new();
+        let devx = Devx::new(&file);
+        kernel.answer(
+            MLX5_IB_ATTR_UAR_OBJ_ALLOC_MMAP_OFFSET,
+            &0x7000_u64.to_ne_bytes(),
+        );
+        kernel.answer(
+            MLX5_IB_ATTR_UAR_OBJ_ALLOC_MMAP_LENGTH,
+            &4096_u32.to_ne_bytes(),
+        );
+        kernel.answer(MLX5_IB_ATTR_UAR_OBJ_ALLOC_PAGE_ID, &7_u32.to_ne_bytes());
+        for (combining, kind) in [
+            (true, MLX5_IB_UAPI_UAR_ALLOC_TYPE_BF),
+            (false, MLX5_IB_UAPI_UAR_ALLOC_TYPE_NC),
+        ] {
+            let page = devx.uar(combining).unwrap();
+            assert_eq!((page.id(), page.offset()), (7, 0x7000));
+            assert_ne!(page.address(), 0);
+            let calls = kernel.take_calls();
+            assert!(calls[0].contains(&format!("const={kind:#x}")), "{calls:?}");
+            assert_eq!(calls[1..], ["map 0x7000 4096"]);
+            assert_eq!(page.register(0x800, 8).unwrap().len(), 8);
+            for (offset, len) in [(4096, 8), (4, 8), (0, 4), (usize::MAX - 7, 8)] {
+                let error = page.register(offset, len).unwrap_err();
+                assert_eq!(error.kind(), ErrorKind::InvalidInput, "{error}");
+            }
+            let user = page.parent().unwrap();
+            drop(page);
+            assert_eq!(kernel.take_calls(), [""; 0], "it is in use");
+            drop(user);
+            assert_eq!(kernel.take_calls().len(), 1);
+        }
+    }
+}

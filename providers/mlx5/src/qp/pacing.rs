@@ -273,7 +273,11 @@ impl PacingEntry {
 mod tests {
     #![allow(clippy::unwrap_used, reason = "tests fail by panicking")]
 
+    use uverbs_uapi::ib_user_ioctl_cmds::UVERBS_ATTR_UHW_IN;
+    use zerocopy::FromBytes as _;
+
     use super::*;
+    use crate::tests::scripted::Scripted;
 
     const CAPS: PacingCaps = PacingCaps {
         min_rate: 1000,
@@ -335,5 +339,61 @@ mod tests {
             !CAPS.qp_types.contains(QpType::Driver),
             "a shift beyond the mask"
         );
+    }
+
+    #[test]
+    fn entries_have_an_index() {
+        let (kernel, file) = Scripted::new();
+        kernel.answer(MLX5_IB_ATTR_PP_OBJ_ALLOC_INDEX, &0x17_u16.to_ne_bytes());
+        let limit = RateLimit::kbps(5000).max_burst(9).typical_packet(7);
+        let devx = Devx::new(&file);
+        let entry = devx.pace(&limit, true).unwrap();
+        assert_eq!(entry.index(), 0x17);
+        let [context] =
+            <[_; 1]>::try_from(kernel.take_inputs(MLX5_IB_ATTR_PP_OBJ_ALLOC_CTX)).unwrap();
+        assert_eq!(context, rate_context(5000, 9, 7));
+        let [call] = <[_; 1]>::try_from(kernel.take_calls()).unwrap();
+        assert!(call.contains("const=0x1"), "dedicated: {call}");
+        entry.free().unwrap();
+        drop(devx.pace(&limit, false).unwrap());
+        let calls = kernel.take_calls();
+        assert!(calls[1].contains("const=0x0"), "{calls:?}");
+        assert_eq!(calls.len(), 3, "each is freed");
+        for (errno, hint) in [(Errno::OPNOTSUPP, true), (Errno::NOSPC, false)] {
+            kernel.accept();
+            kernel.refuse("", errno);
+            let error = devx.pace(&limit, false).unwrap_err();
+            assert_eq!(error.known_hint().is_some(), hint, "{error}");
+            assert!(error.to_string().contains("rate_kbps 5000"), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_rate_is_requested_with_its_bursts() {
+        let (kernel, file) = Scripted::new();
+        let qp = Object::new(&file, &cmd::qp::KIND, 3, []);
+        let limit = RateLimit::kbps(5000).max_burst(9).typical_packet(7);
+        let set = |limit: &RateLimit, state| {
+            modify_rate_limit(&qp, QpType::RawPacket, state, &CAPS, limit)
+        };
+        set(&limit, QpState::ReadyToSend).unwrap();
+        let inputs = kernel.take_inputs(UVERBS_ATTR_UHW_IN);
+        let told = mlx5_ib_modify_qp::read_from_bytes(inputs.last().unwrap()).unwrap();
+        let bursts = told.burst_info;
+        assert_eq!((bursts.max_burst_sz, bursts.typical_pkt_sz), (9, 7));
+        kernel.take_calls();
+        assert!(set(&RateLimit::kbps(1), QpState::ReadyToSend).is_err());
+        assert_eq!(kernel.take_calls(), [""; 0]);
+        kernel.refuse("", Errno::INVAL);
+        let early = set(&limit, QpState::Init).unwrap_err();
+        assert_eq!(early.op(), Op::ModifyRateLimit);
+        assert!(
+            early.known_hint().unwrap().contains("ready to send"),
+            "{early}"
+        );
+        assert!(early.to_string().contains("typical_packet 7"), "{early}");
+        let other = set(&limit, QpState::ReadyToSend).unwrap_err();
+        let hint = other.known_hint().unwrap_or_default();
+        assert!(!hint.contains("ready to send"), "{other}");
     }
 }

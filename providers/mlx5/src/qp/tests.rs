@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use uverbs_core::contract::{Link, Qp as _, QpInit};
 use uverbs_core::types::{
-    AccessFlags, AddressVector, Mtu, Operation, Payload, Psn, QpAttr, QpCaps, QpCreateFlags,
-    QpState, QpType, SendRequest, SigMode,
+    AccessFlags, Address, AddressVector, LocalKey, Mtu, Operation, Payload, Psn, QpAttr, QpCaps,
+    QpCreateFlags, QpState, QpType, Remote, RemoteKey, SendFlags, SendRequest, Sge, SigMode,
 };
 use uverbs_core::{Errno, Error, ErrorKind, Object, PostError, Result, cmd};
 use uverbs_uapi::ib_user_ioctl_cmds::{UVERBS_ATTR_CREATE_QP_RESP_QP_NUM, UVERBS_ATTR_UHW_IN};
@@ -19,8 +19,8 @@ use uverbs_uapi::mlx5_user_ioctl_cmds::{
 };
 use zerocopy::{FromBytes as _, IntoBytes as _};
 
-use super::{QpExtra, QueuePair, Streams, XrcDomain};
-use crate::context::{Context, ProtectionDomain};
+use super::{DcDestination, MaskedAtomic, QpExtra, QueuePair, Streams, XrcDomain};
+use crate::context::{Context, ProtectionDomain, ThreadDomain};
 use crate::cqe::CqShared;
 use crate::cqe::ring::CqRing;
 use crate::tests::scripted::Scripted;
@@ -292,4 +292,132 @@ fn after_a_reset_that_may_have_happened_there_is_only_another_one() {
     qp.modify(&reset).unwrap();
     ready(&mut qp);
     put(&mut qp).unwrap();
+}
+
+#[test]
+fn queue_pairs_of_a_thread_use_its_page() {
+    let (bench, other) = (Bench::new(), Bench::new());
+    bench
+        .kernel
+        .answer(MLX5_IB_ATTR_UAR_OBJ_ALLOC_PAGE_ID, &99_u32.to_ne_bytes());
+    let thread = ThreadDomain::alloc(&bench.context).unwrap();
+    let error = other.pd.with_thread(&thread).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::InvalidInput, "{error}");
+    let pd = bench.pd.with_thread(&thread).unwrap();
+    assert_eq!(pd.number(), bench.pd.number());
+    let error = thread.dealloc().unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Busy, "{error}");
+    bench
+        .kernel
+        .answer(MLX5_IB_ATTR_UAR_OBJ_ALLOC_PAGE_ID, &PAGE.to_ne_bytes());
+    let init = bench.init(QpType::Rc);
+    let qp = QpExtra::default()
+        .create(&bench.context, &pd, &init)
+        .unwrap();
+    assert_eq!(bench.told().bfreg_index, 99);
+    let elsewhere = bench.create(&QpExtra::default(), &init).unwrap();
+    assert_eq!(bench.told().bfreg_index, PAGE);
+    drop((qp, elsewhere));
+}
+
+/// Moves it to RTS, whatever the device thinks of that.
+fn sending(mut qp: QueuePair) -> QueuePair {
+    qp.entered(QpState::ReadyToSend);
+    qp
+}
+
+#[test]
+fn what_a_request_names_has_24_bits() {
+    let bench = Bench::new();
+    let request = SendRequest::new(Operation::Send, Payload::Gather(&[]));
+    let plain = bench.create(&QpExtra::default(), &bench.init(QpType::Rc));
+    let initiator = bench.create(&QpExtra::default(), &bench.init(QpType::XrcInitiator));
+    let (mut plain, mut initiator) = (sending(plain.unwrap()), sending(initiator.unwrap()));
+    #[expect(unsafe_code, reason = "posts requests")]
+    let put = |qp: &mut QueuePair, srq| {
+        // SAFETY: it names no memory.
+        unsafe { qp.put_xrc(&request, srq) }
+    };
+    assert_eq!(put(&mut initiator, 0xff_ffff), Ok(()));
+    assert_eq!(
+        put(&mut initiator, 0x100_0000),
+        Err(PostError::InvalidRequest)
+    );
+    assert_eq!(put(&mut plain, 1), Err(PostError::UnsupportedOperation));
+    let without = self::put(&mut initiator);
+    assert_eq!(
+        without,
+        Err(PostError::InvalidRequest),
+        "no shared queue is named"
+    );
+}
+
+#[test]
+fn an_initiator_names_its_target() {
+    let bench = Bench::new();
+    let request = SendRequest::new(Operation::Send, Payload::Gather(&[]));
+    let init = bench.init(QpType::Driver);
+    let mut initiator = sending(bench.create(&QpExtra::dc_initiator(), &init).unwrap());
+    let plain = bench.create(&QpExtra::default(), &bench.init(QpType::Rc));
+    let mut plain = sending(plain.unwrap());
+    let address = Address::new(bench.context.file(), None, 0, [0; 88]);
+    let to = DcDestination {
+        address: &address,
+        number: 0xff_ffff,
+        access_key: 7,
+        stream: 0,
+    };
+    #[expect(unsafe_code, reason = "posts requests")]
+    let put = |qp: &mut QueuePair, to: &DcDestination<'_>| {
+        // SAFETY: it names no memory.
+        unsafe { qp.put_dc(&request, to) }
+    };
+    assert_eq!(put(&mut initiator, &to), Ok(()));
+    let beyond = DcDestination {
+        number: 0x100_0000,
+        ..to
+    };
+    assert_eq!(put(&mut initiator, &beyond), Err(PostError::InvalidRequest));
+    let (requested, streams) = (1, 1);
+    let error = PostError::NoSuchStream { requested, streams };
+    assert_eq!(put(&mut initiator, &to.in_stream(1)), Err(error));
+    assert_eq!(put(&mut plain, &to), Err(PostError::UnsupportedOperation));
+}
+
+#[test]
+fn masked_atomics_are_of_eight_bytes_and_need_a_device_that_has_them() {
+    let bench = Bench::new();
+    let plain = bench.create(&QpExtra::default(), &bench.init(QpType::Rc));
+    let datagrams = bench.create(&QpExtra::default(), &bench.init(QpType::Ud));
+    let (mut plain, mut datagrams) = (sending(plain.unwrap()), sending(datagrams.unwrap()));
+    let put = |qp: &mut QueuePair, address, length| {
+        let operation = MaskedAtomic::FetchAdd {
+            add: 1,
+            boundary: 0,
+        };
+        let remote = Remote {
+            address,
+            key: RemoteKey::from_raw(2),
+        };
+        let sge = Sge {
+            address: 0x1000,
+            length,
+            key: LocalKey::from_raw(3),
+        };
+        let flags = SendFlags::empty();
+        #[expect(unsafe_code, reason = "posts a request")]
+        // SAFETY: no device reads the queue.
+        unsafe {
+            qp.put_masked_atomic(1, flags, remote, operation, &sge)
+        }
+    };
+    let unsupported = Err(PostError::UnsupportedOperation);
+    assert_eq!(put(&mut datagrams, 0x2000, 8), unsupported);
+    assert_eq!(put(&mut plain, 0x2004, 8), Err(PostError::InvalidRequest));
+    assert_eq!(put(&mut plain, 0x2000, 4), Err(PostError::InvalidRequest));
+    assert_eq!(
+        put(&mut plain, 0x2000, 8),
+        unsupported,
+        "the device has none"
+    );
 }

@@ -21,7 +21,7 @@ fn scheduler(qos: QosCaps) -> (Arc<Scripted>, Scheduler) {
     (kernel, Scheduler::with_caps(devx, general, qos))
 }
 
-fn all() -> QosCaps {
+pub(super) fn all() -> QosCaps {
     QosCaps {
         nic_bw_share: true,
         nic_rate_limit: true,
@@ -33,7 +33,7 @@ fn all() -> QosCaps {
 }
 
 /// The device gives the next objects this number.
-fn number(kernel: &Scripted, id: u32) {
+pub(super) fn number(kernel: &Scripted, id: u32) {
     let reply = [[0; 4], [0; 4], id.to_be_bytes(), [0; 4]].concat();
     kernel.answer(MLX5_IB_ATTR_DEVX_OBJ_CREATE_CMD_OUT, &reply);
 }
@@ -42,7 +42,7 @@ fn bytes<const N: usize>(commands: [Mailbox; N]) -> Vec<Vec<u8>> {
     commands.map(|command| command.as_bytes().to_vec()).into()
 }
 
-const NONE: ElementAttr = ElementAttr::new();
+pub(super) const NONE: ElementAttr = ElementAttr::new();
 
 #[test]
 fn elements_are_created_changed_and_destroyed() {

@@ -2,6 +2,7 @@
 
 //! Trees on a device that fails on demand.
 
+mod attach;
 mod elements;
 mod fake;
 mod plans;
