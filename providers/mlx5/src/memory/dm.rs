@@ -328,6 +328,7 @@ mod tests {
     };
 
     use super::*;
+    use crate::tests::native;
     use crate::tests::scripted::Scripted;
 
     /// 100 bytes at 64 of page 5.
@@ -346,11 +347,10 @@ mod tests {
     fn memory_is_where_the_kernel_says() {
         let (kernel, _context, memory) = hundred();
         let [alloc, map]: [String; 2] = kernel.take_calls().try_into().unwrap();
-        assert!(alloc.contains("in=6400000000000000"), "{alloc}");
-        assert_eq!(
-            map,
-            format!("map {:#x} 4096", mmap::offset(MLX5_IB_MMAP_DEVICE_MEM, 5))
-        );
+        let length = format!("in={}", native(&100_u64.to_ne_bytes()));
+        assert!(alloc.contains(&length), "{alloc}");
+        let offset = mmap::offset(MLX5_IB_MMAP_DEVICE_MEM, 5);
+        assert_eq!(map, format!("map {offset:#x} {}", page_size()));
         assert_eq!((memory.address() % 4096, memory.length()), (64, 100));
         memory.free().unwrap();
         assert_eq!(kernel.take_calls().len(), 1);
@@ -389,7 +389,7 @@ mod tests {
         // At the end of the page that is mapped.
         kernel.answer(
             MLX5_IB_ATTR_ALLOC_DM_RESP_START_OFFSET,
-            &4096_u64.to_ne_bytes(),
+            &(page_size() as u64).to_ne_bytes(),
         );
         assert_eq!(refused(64), ErrorKind::BadReply);
         assert_eq!(kernel.take_calls().len(), 3, "it is freed again");

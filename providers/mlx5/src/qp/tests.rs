@@ -105,8 +105,8 @@ impl Bench {
 
 fn put(qp: &mut QueuePair) -> Result<(), PostError> {
     let request = SendRequest::new(Operation::Send, Payload::Gather(&[]));
-    #[expect(unsafe_code, reason = "posts a request")]
     // SAFETY: it names no memory.
+    #[expect(unsafe_code, reason = "posts a request")]
     unsafe {
         qp.put_send(&request)
     }
@@ -405,8 +405,8 @@ fn masked_atomics_are_of_eight_bytes_and_need_a_device_that_has_them() {
             key: LocalKey::from_raw(3),
         };
         let flags = SendFlags::empty();
-        #[expect(unsafe_code, reason = "posts a request")]
         // SAFETY: no device reads the queue.
+        #[expect(unsafe_code, reason = "posts a request")]
         unsafe {
             qp.put_masked_atomic(1, flags, remote, operation, &sge)
         }

@@ -57,7 +57,7 @@ const LACKING: [(&str, &str); 4] = [
 
 /// The same for s390x: its processor accesses registers with special instructions, so nothing that
 /// needs registers is opened there.
-const WITHOUT_REGISTERS: [&str; 30] = [
+const WITHOUT_REGISTERS: [&str; 33] = [
     "a_completion_queue_is_resized_with_completions_in_it",
     "a_datagram_says_where_it_came_from",
     "a_message_that_is_too_long_for_its_receive_fails_on_both_sides",
@@ -72,13 +72,16 @@ const WITHOUT_REGISTERS: [&str; 30] = [
     "after_a_resize_of_unknown_outcome_polling_is_refused",
     "batches_arrive_and_complete_in_their_order",
     "completions_are_the_same_however_they_are_taken",
+    "devx::uar::tests::",
     "doorbell::pool::tests::queue_pairs_take_turns_and_the_second_writes_the_doorbell",
     "doorbell::supply::tests::",
     "every_operation_arrives_and_completes",
     "hw::mmio::tests::stores_stay_inside",
+    "memory::dm::tests::",
     "no_number_of_doorbells_is_believed_that_cannot_be",
     "no_number_of_mlx5_makes_the_library_allocate_by_it",
     "panics_after_a_call_of_mlx5_frees_nothing_that_it_has",
+    "qp::tests::",
     "queue_pairs_work_on_a_driver_without_methods",
     "raw::tests::",
     "records_and_registers_are_stored_to_by_all",

@@ -52,8 +52,8 @@ impl Bench {
 }
 
 fn put(queue: &mut WorkQueue) -> Result<(), PostError> {
-    #[expect(unsafe_code, reason = "posts a receive")]
     // SAFETY: it names no memory.
+    #[expect(unsafe_code, reason = "posts a receive")]
     unsafe {
         queue.put(&RecvRequest {
             wr_id: 1,
