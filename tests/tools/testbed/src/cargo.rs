@@ -13,6 +13,12 @@ pub const MUSL: &str = "x86_64-unknown-linux-musl";
 /// The same for machines with an Arm processor.
 pub(crate) const MUSL_ARM: &str = "aarch64-unknown-linux-musl";
 
+/// The profile of programs for machines, unless another one is asked for.
+pub(crate) const PROFILE: [&str; 2] = ["--profile", "machine"];
+
+/// The arguments that ask for one.
+const CHOICES: [&str; 2] = ["--profile", "--release"];
+
 /// The linker for that target.
 const LINKER_ARM: (&str, &str) = ("CARGO_TARGET_AARCH64_UNKNOWN_LINUX_MUSL_LINKER", "rust-lld");
 
@@ -63,7 +69,7 @@ fn by_hand(program: impl AsRef<OsStr>) -> Command {
 }
 
 /// Runs `cargo build` or `cargo test --no-run` with these arguments for the guest and returns what
-/// it built.
+/// it built. Without `--release` or `--profile`, by the profile `machine`.
 ///
 /// # Errors
 /// The musl target is missing and cannot be installed, or cargo fails (it prints why on standard
@@ -78,7 +84,9 @@ pub fn build(args: &[&str]) -> Result<Vec<Built>, Error> {
 /// As [`build`].
 pub fn build_for(processor: Processor, args: &[&str]) -> Result<Vec<Built>, Error> {
     ensure(&[Tool::RustTarget(processor.target())])?;
-    executables(&[args, &["--target", processor.target()]].concat())
+    let chosen = args.iter().any(|arg| CHOICES.contains(arg));
+    let profile = if chosen { &[] } else { &PROFILE[..] };
+    executables(&[args, profile, &["--target", processor.target()]].concat())
 }
 
 fn executables(args: &[&str]) -> Result<Vec<Built>, Error> {

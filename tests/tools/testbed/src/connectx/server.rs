@@ -25,10 +25,9 @@ pub struct Server {
 impl Server {
     /// Starts the server, after building it if it is not up to date.
     pub(crate) fn start(connectx: &Connectx) -> Result<Self, Error> {
-        let program = cargo::build_host_program(
-            "connectx",
-            &["build", "--package", "connectx", "--bin", "connectx"],
-        )?;
+        let build = ["build", "--package", "connectx", "--bin", "connectx"];
+        let build = [&build[..], &cargo::PROFILE].concat();
+        let program = cargo::build_host_program("connectx", &build)?;
         let folder = tempfile::Builder::new().prefix("connectx-").tempdir();
         let folder = folder.map_err(Error::file("making a folder in", std::env::temp_dir()))?;
         let said = folder.path().join("said");

@@ -94,7 +94,7 @@ fn here(counts: &Path) -> anyhow::Result<()> {
 fn programs(level: Level) -> anyhow::Result<Vec<Built>> {
     let packages = match level {
         Level::Here => {
-            let args = [&HERE[..], &["--no-run"], &COUNTING].concat();
+            let args = [&HERE[..], &["--no-run", "--profile", "dev"], &COUNTING].concat();
             return Ok(testbed::cargo::build(&args)?);
         }
         Level::Rxe => inside::OF_RXE,
