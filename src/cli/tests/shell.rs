@@ -112,6 +112,8 @@ fn usage_errors_are_text_unless_json_is_requested() {
         &["info", "-i", "0", "--", "--json"],
         &["pingpong", "--cm", "-d", "rxe0"],
         &["pingpong", "--rping", "-s", "65536"],
+        &["bench", "send", "--cm", "-d", "rxe0", "127.0.0.1"],
+        &["bench", "send", "--cm", "-t", "ud", "127.0.0.1"],
         &["cm", "listen", "--bare", "-d", "rxe0", "127.0.0.1:1"],
         &["cm", "storm", "-n", "0"],
         &["cm", "storm", "--in-flight", "5"],

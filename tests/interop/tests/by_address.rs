@@ -8,6 +8,7 @@
 use std::time::Duration;
 
 use interop::by_address::{PATIENCE, boot, finish, in_terminal, machine, started};
+use serde_json::Value;
 use testbed::{Command, Guest, Output};
 
 /// What those programs exchange: 16 bytes each way.
@@ -258,5 +259,34 @@ fn the_tool_with_itself() {
     assert_eq!(counts(&client), [3_000_000, 0], "{said}");
     assert_eq!(counts(&server), [20_000, 0], "{said}");
     assert!(!said.contains("error:"), "{said}");
+    assert_eq!(finish(guest).unwrap(), [""; 0]);
+}
+
+#[test]
+fn measuring_with_the_tool() {
+    let guest = boot().unwrap();
+    for test in [
+        &["send", "-n", "500", "-s", "4K"][..],
+        &["write", "-n", "500", "-s", "4K", "-q", "4"],
+        &["read", "-n", "100", "-a", "-e"],
+        &["send", "--latency", "-n", "200"],
+        &["write", "--latency", "-n", "200"],
+    ] {
+        let serving = ("uverbs", &["bench", "serve", "--once"][..]);
+        let server = started(&guest, serving, "listening on").unwrap();
+        let options = &["--cm", "--json", "10.1.0.1"];
+        let arguments = [&["bench"], test, options].concat();
+        let client = Command::new("uverbs").args(arguments.iter().copied());
+        let client = guest.run(client.timeout(PATIENCE)).unwrap();
+        let said = client.check().unwrap().stdout_text();
+        server.wait().unwrap().check().unwrap();
+        let report: Value = serde_json::from_str(&said).unwrap();
+        let rows = report["results"].as_array().unwrap();
+        assert!(!rows.is_empty(), "{test:?}: {said}");
+        for row in rows {
+            assert_eq!(row["messages"], row["arrived"], "{test:?}: {said}");
+        }
+        assert_eq!(report["mtu"], 1024, "{test:?}: {said}");
+    }
     assert_eq!(finish(guest).unwrap(), [""; 0]);
 }

@@ -101,6 +101,10 @@ pub(super) struct Test {
     #[arg(short = 'I', long, value_name = "BYTES", value_parser = units::parse_message_size)]
     inline: Option<u32>,
 
+    /// Connect by IP address (rdma_cm), which chooses the device, too. The server needs no option
+    #[arg(long, conflicts_with_all = ["device", "ib_port", "gid_idx", "mtu", "sl"])]
+    pub(super) cm: bool,
+
     /// Sleep until completion events come, instead of polling
     #[arg(short = 'e', long)]
     events: bool,
@@ -186,6 +190,7 @@ impl Test {
             },
             events: self.events,
             service_level: self.sl,
+            by_address: self.cm,
         }
     }
 }

@@ -6,11 +6,12 @@ use std::time::Duration;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use super::args::Test;
+use super::exchanged::{Ready, active_mtu};
 use super::report::{Outcome, Report, Row};
-use super::rig::{Parts, Rig, active_mtu};
+use super::rig::Rig;
 use super::spec::{Amount, Measure, Spec, Verb};
 use super::wire::{Message, VERSION, Wire, out_of_turn};
-use super::{bandwidth, latency, plot, report};
+use super::{bandwidth, by_address, latency, plot, report};
 use crate::dial::{self, Deadline};
 use crate::exchange::tcp;
 use crate::failure::{Failure, Result};
@@ -25,34 +26,13 @@ pub(super) fn run(
     session: &Session,
     out: &mut Output,
 ) -> Result<()> {
-    let local = test.endpoint.local();
-    let context = session.open(local.device)?;
-    let datagram = context
-        .query_port(local.ib_port)?
-        .active_mtu
-        .bytes()
-        .unwrap_or(256);
-    let spec = test.spec(verb, datagram);
-    spec.check()?;
-    let own_mtu = active_mtu(&context, &local, &spec)?;
-    let stream = dial::connect(host, test.endpoint.port, Deadline::after(test.wait))?;
-    let stream = tcp::prepared(stream).map_err(|error| tcp::broken(&error))?;
-    let mut wire = Wire::new(stream);
-    wire.say(&Message::Hello {
-        version: VERSION,
-        spec: Box::new(spec.clone()),
-        mtu: own_mtu,
-    })?;
-    let Message::Welcome { ends, mtu } = wire.hear()? else {
-        return Err(out_of_turn());
+    let (mut rig, mut wire, spec, mut result) = if test.cm {
+        called(test, verb, host, session)?
+    } else {
+        exchanged(test, verb, host, session)?
     };
-    let parts = Parts::make(&spec, &local, &context, mtu)?;
-    let own = parts.ends(&spec)?;
-    let mut rig = parts.connect(&spec, &ends)?;
-    wire.say(&Message::Join { ends: own })?;
     expect_ready(&mut wire)?;
 
-    let mut result = Report::new(&context, &spec, mtu);
     if !test.json {
         report::headline(&result, out)?;
     }
@@ -76,6 +56,60 @@ pub(super) fn run(
         Some(file) if file == Path::new("-") => plot::show(&result, test.log_x, test.json, out),
         _ => Ok(()),
     }
+}
+
+type Connected = (Rig, Wire, Spec, Report);
+
+/// Connects by what the sides tell each other.
+fn exchanged(test: &Test, verb: Verb, host: &str, session: &Session) -> Result<Connected> {
+    let local = test.endpoint.local();
+    let context = session.open(local.device)?;
+    let datagram = context
+        .query_port(local.ib_port)?
+        .active_mtu
+        .bytes()
+        .unwrap_or(256);
+    let spec = test.spec(verb, datagram);
+    spec.check()?;
+    let own_mtu = active_mtu(&context, &local, &spec)?;
+    let mut wire = hello(test, host, &spec, own_mtu)?;
+    let Message::Welcome { ends, mtu } = wire.hear()? else {
+        return Err(out_of_turn());
+    };
+    let ready = Ready::make(&spec, &local, &context, mtu)?;
+    let own = ready.ends(&spec)?;
+    let rig = ready.connect(&spec, &ends)?;
+    wire.say(&Message::Join { ends: own })?;
+    let report = Report::new(&context, &spec, mtu);
+    Ok((rig, wire, spec, report))
+}
+
+/// Connects by the address at which the server was reached.
+fn called(test: &Test, verb: Verb, host: &str, session: &Session) -> Result<Connected> {
+    let spec = test.spec(verb, 0);
+    spec.check()?;
+    let mut wire = hello(test, host, &spec, 0)?;
+    let Message::Listening { port } = wire.hear()? else {
+        return Err(out_of_turn());
+    };
+    let mut server = wire.peer_address()?;
+    server.set_port(port);
+    let (rig, context, mtu) = by_address::connect(&spec, server, session)?;
+    let report = Report::new(&context, &spec, mtu);
+    Ok((rig, wire, spec, report))
+}
+
+/// Tells the server what is measured.
+fn hello(test: &Test, host: &str, spec: &Spec, mtu: u32) -> Result<Wire> {
+    let stream = dial::connect(host, test.endpoint.port, Deadline::after(test.wait))?;
+    let stream = tcp::prepared(stream).map_err(|error| tcp::broken(&error))?;
+    let mut wire = Wire::new(stream);
+    wire.say(&Message::Hello {
+        version: VERSION,
+        spec: Box::new(spec.clone()),
+        mtu,
+    })?;
+    Ok(wire)
 }
 
 fn round(rig: &mut Rig, spec: &Spec, size: u32, wire: &mut Wire) -> Result<Row> {

@@ -2,8 +2,10 @@
 
 mod args;
 mod bandwidth;
+mod by_address;
 mod client;
 mod columns;
+mod exchanged;
 mod latency;
 mod memory;
 mod picture;
@@ -32,6 +34,7 @@ Examples:
   uverbs bench serve -d rxe0                        # on one machine
   uverbs bench send -d rxe1 192.0.2.1               # on the other: bandwidth of 64 KiB messages
   uverbs bench write --latency -s 8 -n 10000 server.example
+  uverbs bench send --cm 192.0.2.1                  # connected by address
   uverbs bench read -a -D 2 --plot read.svg server.example
   uverbs bench send --latency --plot - --json server.example > result.json";
 

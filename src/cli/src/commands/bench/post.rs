@@ -11,8 +11,8 @@ use uverbs::{
     AddressHandle, Operation, Payload, PostError, QueuePair, RecvRequest, Remote, SendRequest,
 };
 
+use super::exchanged::QKEY;
 use super::memory::Memory;
-use super::rig::QKEY;
 use super::spec::{Spec, Verb};
 
 /// A queue pair of a test and its memory.

@@ -1,35 +1,33 @@
 //! The queues and the memory of one side of a test.
 
-use uverbs::address::ServiceLevel;
-use uverbs::time::{AckTimeout, RetryCount, RnrRetry, RnrTimer};
+use uverbs::cm::Link;
+use uverbs::time::{RetryCount, RnrRetry, RnrTimer};
+use uverbs::transport::{Accessible, Connected, Receives, Requests, Responds, Sends};
 use uverbs::{
-    AddressHandle, CompletionChannel, CompletionQueue, Context, PostError, PreparedQueuePair,
-    ProtectionDomain, QueuePair, Remote,
+    AddressHandle, CompletionChannel, CompletionQueue, Context, PostError, ProtectionDomain,
+    QueuePair, QueuePairBuilder, Remote,
 };
 
 use super::memory::Memory;
 use super::post::{Lane, Template};
 use super::spec::{Measure, Spec, Verb};
-use super::wire::End;
-use super::{Local, wire};
 use crate::failure::{Failure, Result};
 
-/// The queue key of datagrams.
-pub(super) const QKEY: u32 = 0x1111_1111;
-
-/// One side before it is connected to the other.
+/// What one side has before its queue pairs are connected to the other.
 pub(super) struct Parts {
-    pd: ProtectionDomain,
-    send_cq: CompletionQueue,
-    recv_cq: CompletionQueue,
+    pub(super) context: Context,
+    pub(super) pd: ProtectionDomain,
+    pub(super) send_cq: CompletionQueue,
+    pub(super) recv_cq: CompletionQueue,
     channel: Option<CompletionChannel>,
-    prepared: Vec<PreparedQueuePair>,
     memory: Memory,
     layout: Slots,
 }
 
 /// One side, connected. Its queue pairs are dropped before its memory.
 pub(super) struct Rig {
+    /// Of connections by address, which end with them.
+    _links: Vec<Link>,
     pub(super) lanes: Vec<Lane>,
     pub(super) send_cq: CompletionQueue,
     pub(super) recv_cq: CompletionQueue,
@@ -71,12 +69,7 @@ impl Slots {
 }
 
 impl Parts {
-    pub(super) fn make(
-        spec: &Spec,
-        local: &Local<'_>,
-        context: &Context,
-        mtu: u32,
-    ) -> Result<Self> {
+    pub(super) fn make(spec: &Spec, context: &Context) -> Result<Self> {
         let pd = context.alloc_pd()?;
         let channel = if spec.events {
             Some(context.create_completion_channel()?)
@@ -92,83 +85,72 @@ impl Parts {
         };
         let all = |depth: u32| depth.saturating_mul(spec.queue_pairs);
         let send_cq = queue(all(spec.tx_depth))?;
-        let receives = if spec.receives() { spec.rx_depth } else { 1 };
-        let recv_cq = queue(all(receives))?;
+        let recv_cq = queue(all(receives(spec)))?;
         let layout = Slots::of(spec);
         let memory = Memory::new(&pd, layout.len(spec.queue_pairs)?)?;
-        let attr = context.device_attr();
-        let few = |count: u32| u8::try_from(count).unwrap_or(u8::MAX);
-        let prepared = {
-            let mut builder = pd
-                .queue_pair(spec.transport.qp_type(), &send_cq, &recv_cq)
-                .port(local.ib_port)
-                .path_mtu(
-                    uverbs::link::Mtu::from_bytes(mtu)
-                        .ok_or_else(|| Failure::new(format_args!("{mtu} is not an MTU")))?,
-                )
-                .service_level(ServiceLevel::new(spec.service_level)?)
-                .allow_remote_rw()
-                .max_send_wr(spec.tx_depth)
-                .max_recv_wr(receives)
-                .max_inline_data(spec.inline)
-                .max_rd_atomic(few(attr.max_qp_init_rd_atom))
-                .max_dest_rd_atomic(few(attr.max_qp_rd_atom))
-                .qkey(QKEY)
-                .min_rnr_timer(RnrTimer::code(12)?)
-                .timeout(AckTimeout::code(14)?)
-                .retry_count(RetryCount::new(7)?)
-                .rnr_retry(RnrRetry::new(7)?);
-            if let Some(index) = local.gid_idx {
-                builder = builder.gid_index(index);
-            }
-            (0..spec.queue_pairs)
-                .map(|_| builder.build())
-                .collect::<uverbs::Result<Vec<_>>>()?
-        };
         Ok(Self {
+            context: context.clone(),
             pd,
             send_cq,
             recv_cq,
             channel,
-            prepared,
             memory,
             layout,
         })
     }
 
-    /// What the peer needs to know.
-    pub(super) fn ends(&self, spec: &Spec) -> Result<Vec<End>> {
-        let region = self.memory.region()?;
-        let key = region.rkey();
-        let ends = self.prepared.iter().enumerate().map(|(at, prepared)| {
-            let offset = match spec.verb {
-                Verb::Read => self.layout.outgoing(at),
-                Verb::Send | Verb::Write => self.layout.incoming(at),
-            };
-            let address = region.address() + offset as u64;
-            End::new(prepared.endpoint(), Remote { address, key })
-        });
-        Ok(ends.collect())
+    /// What a queue pair of the test is like, however it is connected.
+    pub(super) fn settings<'b, T>(
+        &self,
+        builder: QueuePairBuilder<'b, T>,
+        spec: &Spec,
+    ) -> Result<QueuePairBuilder<'b, T>>
+    where
+        T: Accessible + Connected + Receives + Requests + Responds + Sends,
+    {
+        let attr = self.context.device_attr();
+        let few = |count: u32| u8::try_from(count).unwrap_or(u8::MAX);
+        Ok(builder
+            .allow_remote_rw()
+            .max_send_wr(spec.tx_depth)
+            .max_recv_wr(receives(spec))
+            .max_inline_data(spec.inline)
+            .max_rd_atomic(few(attr.max_qp_init_rd_atom))
+            .max_dest_rd_atomic(few(attr.max_qp_rd_atom))
+            .min_rnr_timer(RnrTimer::code(12)?)
+            .retry_count(RetryCount::new(7)?)
+            .rnr_retry(RnrRetry::new(7)?))
     }
 
-    /// Connects each queue pair to its peer, and posts receive requests where messages will arrive.
-    pub(super) fn connect(self, spec: &Spec, peers: &[End]) -> Result<Rig> {
-        if peers.len() != self.prepared.len() {
-            return Err(wire::out_of_turn());
-        }
-        let mut lanes = Vec::new();
-        for (at, (prepared, peer)) in self.prepared.into_iter().zip(peers).enumerate() {
-            let (qp, to) = connect_one(spec, &self.pd, prepared, peer)?;
-            lanes.push(Lane::new(
-                at,
-                qp,
-                peer.memory(),
-                to,
-                self.layout.outgoing(at),
-                self.layout.incoming(at),
-            ));
-        }
+    /// What the peer of a queue pair writes to or reads.
+    pub(super) fn remote(&self, spec: &Spec, at: usize) -> Result<Remote> {
+        let region = self.memory.region()?;
+        let offset = match spec.verb {
+            Verb::Read => self.layout.outgoing(at),
+            Verb::Send | Verb::Write => self.layout.incoming(at),
+        };
+        Ok(Remote {
+            address: region.address() + offset as u64,
+            key: region.rkey(),
+        })
+    }
+
+    /// A queue pair that is connected, and what it uses on either side.
+    pub(super) fn lane(
+        &self,
+        at: usize,
+        qp: QueuePair,
+        remote: Remote,
+        to: Option<(AddressHandle, u32)>,
+    ) -> Lane {
+        let (outgoing, incoming) = (self.layout.outgoing(at), self.layout.incoming(at));
+        Lane::new(at, qp, remote, to, outgoing, incoming)
+    }
+
+    /// The side that these are, with receive requests where messages will arrive.
+    pub(super) fn rig(self, spec: &Spec, lanes: Vec<Lane>, links: Vec<Link>) -> Result<Rig> {
         let mut rig = Rig {
+            _links: links,
             lanes,
             send_cq: self.send_cq,
             recv_cq: self.recv_cq,
@@ -181,6 +163,11 @@ impl Parts {
         }
         Ok(rig)
     }
+}
+
+/// The receive requests of a queue pair.
+fn receives(spec: &Spec) -> u32 {
+    if spec.receives() { spec.rx_depth } else { 1 }
 }
 
 impl Rig {
@@ -199,37 +186,6 @@ impl Rig {
             .and_then(|number| self.lanes.get_mut(number))
             .ok_or_else(|| Failure::new("a completion of a request that was not posted"))
     }
-}
-
-type Connected = (QueuePair, Option<(AddressHandle, u32)>);
-
-fn connect_one(
-    spec: &Spec,
-    pd: &ProtectionDomain,
-    prepared: PreparedQueuePair,
-    peer: &End,
-) -> Result<Connected> {
-    let endpoint = peer.endpoint()?;
-    if spec.transport.qp_type().is_connected() {
-        return Ok((prepared.handshake(endpoint)?, None));
-    }
-    let address = pd.create_ah(&prepared.path_to(&endpoint)?)?;
-    Ok((prepared.activate()?, Some((address, endpoint.qp_num))))
-}
-
-/// The largest packets that this side can send, in bytes.
-pub(super) fn active_mtu(context: &Context, local: &Local<'_>, spec: &Spec) -> Result<u32> {
-    let active = context.query_port(local.ib_port)?.active_mtu;
-    let bytes = active
-        .bytes()
-        .ok_or_else(|| Failure::new(format_args!("the port's MTU is {active}")))?;
-    if spec.transport == super::spec::Transport::Ud && spec.largest() > bytes {
-        return Err(Failure::usage(format_args!(
-            "a datagram has at most {bytes} bytes on this port, not {}",
-            spec.largest()
-        )));
-    }
-    Ok(local.mtu.map_or(bytes, |mtu| mtu.min(bytes)))
 }
 
 /// Whether both sides send messages.

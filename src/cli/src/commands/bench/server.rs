@@ -3,7 +3,9 @@
 use std::net::TcpStream;
 
 use super::args::Endpoint;
-use super::rig::{Parts, Rig, active_mtu, is_mutual};
+use super::by_address::Door;
+use super::exchanged::{Ready, active_mtu};
+use super::rig::{Rig, is_mutual};
 use super::spec::{Measure, Spec};
 use super::wire::{Message, VERSION, Wire, out_of_turn};
 use super::{Local, bandwidth, latency};
@@ -85,15 +87,22 @@ fn meet(wire: &mut Wire, local: &Local<'_>, session: &Session) -> Result<(Rig, S
         )));
     }
     spec.check()?;
-    let context = session.open(local.device)?;
-    let mtu = active_mtu(&context, local, &spec)?.min(mtu);
-    let parts = Parts::make(&spec, local, &context, mtu)?;
-    let ends = parts.ends(&spec)?;
-    wire.say(&Message::Welcome { ends, mtu })?;
-    let Message::Join { ends } = wire.hear()? else {
-        return Err(out_of_turn());
+    let rig = if spec.by_address {
+        let address = wire.local_address()?;
+        let door = Door::open(address, &spec, session)?;
+        wire.say(&Message::Listening { port: door.port() })?;
+        door.accept(&spec, session)?
+    } else {
+        let context = session.open(local.device)?;
+        let mtu = active_mtu(&context, local, &spec)?.min(mtu);
+        let ready = Ready::make(&spec, local, &context, mtu)?;
+        let ends = ready.ends(&spec)?;
+        wire.say(&Message::Welcome { ends, mtu })?;
+        let Message::Join { ends } = wire.hear()? else {
+            return Err(out_of_turn());
+        };
+        ready.connect(&spec, &ends)?
     };
-    let rig = parts.connect(&spec, &ends)?;
     wire.say(&Message::Ready)?;
     wire.patient()?;
     Ok((rig, *spec))

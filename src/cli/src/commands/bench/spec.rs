@@ -25,6 +25,9 @@ pub(super) struct Spec {
     pub(super) inline: u32,
     pub(super) events: bool,
     pub(super) service_level: u8,
+    /// Connected by rdma_cm.
+    #[serde(default)]
+    pub(super) by_address: bool,
 }
 
 #[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
@@ -81,6 +84,9 @@ impl Spec {
                 return refuse("datagrams can only be sent; use -t rc");
             }
             _ => {}
+        }
+        if self.by_address && self.transport != Transport::Rc {
+            return refuse("--cm makes reliable connections; use -t rc");
         }
         if self.sizes.is_empty() || self.sizes.iter().any(|size| *size > 1 << 31) {
             return refuse("message sizes are 0 to 2 GiB");
@@ -178,13 +184,14 @@ mod tests {
             inline: 0,
             events: false,
             service_level: 0,
+            by_address: false,
         }
     }
 
     #[test]
     fn what_makes_no_sense_is_refused() {
         assert!(good().check().is_ok());
-        let bad: [fn(&mut Spec); 13] = [
+        let bad: [fn(&mut Spec); 14] = [
             |spec| spec.sizes.clear(),
             |spec| spec.sizes.push(u32::MAX),
             |spec| spec.queue_pairs = 0,
@@ -197,6 +204,7 @@ mod tests {
             |spec| spec.amount = Amount::Seconds(f64::NAN),
             |spec| (spec.transport, spec.verb) = (Transport::Uc, Verb::Read),
             |spec| (spec.transport, spec.verb) = (Transport::Ud, Verb::Write),
+            |spec| (spec.transport, spec.by_address) = (Transport::Ud, true),
             |spec| (spec.measure, spec.queue_pairs) = (Measure::Latency, 2),
         ];
         for (at, spoil) in bad.iter().enumerate() {

@@ -1,7 +1,7 @@
 //! The protocol between client and server of a test: JSON, one message per line, over TCP.
 
 use std::io::{BufRead, BufReader, Read as _, Write as _};
-use std::net::TcpStream;
+use std::net::{SocketAddr, TcpStream};
 
 use serde::{Deserialize, Serialize};
 use uverbs::memory::RemoteKey;
@@ -12,7 +12,7 @@ use crate::exchange::tcp::broken;
 use crate::failure::{Failure, Result};
 
 /// The version of these messages.
-pub(super) const VERSION: u32 = 1;
+pub(super) const VERSION: u32 = 2;
 
 /// The longest message.
 const MAX_LINE: u64 = 1 << 20;
@@ -28,6 +28,9 @@ pub(super) enum Message {
     },
     /// Server: its queue pairs, and the size of packets in bytes.
     Welcome { ends: Vec<End>, mtu: u32 },
+    /// Server: where it waits for connections by address; they take the place of `Welcome` and
+    /// `Join`.
+    Listening { port: u16 },
     /// Client: its queue pairs, which are connected.
     Join { ends: Vec<End> },
     /// Client: messages of this many bytes follow.
@@ -83,6 +86,18 @@ impl Wire {
         Self {
             reader: BufReader::new(stream),
         }
+    }
+
+    /// The address of this side.
+    pub(super) fn local_address(&self) -> Result<SocketAddr> {
+        let address = self.reader.get_ref().local_addr();
+        address.map_err(|error| broken(&error))
+    }
+
+    /// The address of the other side.
+    pub(super) fn peer_address(&self) -> Result<SocketAddr> {
+        let address = self.reader.get_ref().peer_addr();
+        address.map_err(|error| broken(&error))
     }
 
     pub(super) fn say(&mut self, message: &Message) -> Result<()> {
