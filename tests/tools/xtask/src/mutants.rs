@@ -38,7 +38,7 @@ const QUICK: [&str; 6] = [
 ];
 
 /// Seconds after which a change that makes tests run on counts as noticed.
-const PATIENCE: &str = "200";
+const PATIENCE: &str = "90";
 
 /// The fewest changes that have to be noticed, in percent.
 const ENOUGH: usize = 90;
