@@ -68,7 +68,7 @@ mod tests {
     use std::cell::Cell;
 
     #[test]
-    fn every_index_is_one_of_a_value() {
+    fn every_index_is_masked_to_a_slot() {
         for (asked, there) in [(0, 1), (1, 1), (3, 4), (4, 4), (5, 8)] {
             let slots = Slots::<Cell<usize>>::new(asked);
             assert_eq!(slots.len(), there);

@@ -75,7 +75,7 @@ fn open(stop: Stop) -> (Context, Pages, Arc<Bomb>) {
 }
 
 #[test]
-fn a_region_that_moves_is_left_out_where_it_is() {
+fn a_reregistered_region_is_kept_out_of_children_at_its_new_place() {
     for unknown in [false, true] {
         let (context, pages, bomb) = open(Stop::After);
         let pd = context.alloc_pd().unwrap();

@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn of_what_is_set_twice_at_opening_the_last_counts() {
+    fn the_last_of_several_extras_of_a_type_counts() {
         let extras: [Arc<dyn Extra>; 3] = [Arc::new(Mine(1)), Arc::new(Mine(2)), Arc::new(Theirs)];
         let init = OpenInit { extras: &extras };
         assert_eq!(init.extra(), Some(&Mine(2)));

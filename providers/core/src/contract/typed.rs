@@ -386,7 +386,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_completion_is_an_entry_with_its_own_fields() {
+    fn a_work_completion_returns_its_own_fields_as_a_typed_one() {
         let completion = WorkCompletion {
             wr_id: 7,
             status: WcStatus::from_raw(4),

@@ -73,7 +73,7 @@ mod tests {
 
     /// What is kept is not printed: a queue has large tables.
     #[test]
-    fn it_prints_why_and_nothing_of_what_is_kept() {
+    fn debug_output_has_the_reason_but_not_the_object() {
         struct Large;
         let refused = DestroyError::new(
             Error::os(Op::DestroyQueuePair, Errno::BUSY),

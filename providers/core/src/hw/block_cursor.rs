@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn it_keeps_the_ring() {
+    fn the_cursor_keeps_the_ring_alive() {
         let part = Part::from(Pages::new(4096).unwrap());
         let ring = Arc::new(BlockRing::new(part, 2).unwrap());
         ring.block(1).put(0, [5, 0]);

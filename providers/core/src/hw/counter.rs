@@ -81,7 +81,7 @@ mod tests {
     }
 
     #[test]
-    fn both_halves_are_one_number() {
+    fn a_counter_is_read_as_one_big_endian_number() {
         let bytes = *b"\0\0\0\0\x01\x02\x03\x04\x05\x06\x07\x08\0\0\0\0";
         let counter = Counter::new(page(bytes), 4).unwrap();
         assert_eq!(counter.read(1), Some(0x0102_0304_0506_0708));

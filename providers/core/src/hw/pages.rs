@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn orders_that_an_access_cannot_have_are_no_mistake() {
+    fn memory_orders_that_an_access_cannot_have_do_not_panic() {
         let pages = Pages::new(8).unwrap();
         for order in [Ordering::Acquire, Ordering::AcqRel, Ordering::SeqCst] {
             assert!(pages.store(0, 3, order));

@@ -283,7 +283,7 @@ mod tests {
     /// Two threads write the halves of a word, and a third one increments a counter in the next
     /// word: no write is lost.
     #[test]
-    fn writers_of_neighbouring_bytes_keep_out_of_each_others_way() {
+    fn concurrent_writes_to_neighbouring_bytes_are_not_lost() {
         let memory = Memory::new();
         let words = || memory.words(0, 192);
         assert!(words().write(0, &[0; 24]));

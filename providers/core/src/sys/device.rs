@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn what_takes_any_bytes_is_no_device() {
+    fn files_that_accept_any_write_are_refused() {
         for path in ["/dev/null", "/dev/zero", "/proc/self/exe", "/"] {
             let file = File::open(path).unwrap();
             let error = number_of(&file).and_then(check_verbs_device).unwrap_err();

@@ -84,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn the_seed_is_the_programs() {
+    fn the_seed_of_the_process_stays_the_same() {
         let seed = seed().expect("Linux gives one");
         assert_ne!(seed, [0; SEED_LEN]);
         assert_eq!(super::seed(), Some(seed));

@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_process_sent_has_no_length() {
+    fn messages_from_other_processes_have_length_zero() {
         let (reader, writer) = (socket(), socket());
         // The kernel gives both an address when they first send.
         for socket in [&reader, &writer] {

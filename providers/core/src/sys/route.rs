@@ -26,7 +26,7 @@ mod tests {
     }
 
     #[test]
-    fn nowhere_is_no_source() {
+    fn a_broadcast_address_has_no_source() {
         // The kernel refuses a broadcast address to a socket that did not ask for it.
         let broadcast = IpAddr::from(Ipv4Addr::BROADCAST);
         assert_eq!(source_towards(broadcast, 4791), None);

@@ -119,7 +119,7 @@ mod tests {
     const OP: Op = Op::RegisterMemory;
 
     #[test]
-    fn what_one_mapping_is_written_another_has() {
+    fn writes_to_the_file_are_seen_in_every_mapping() {
         let one = SharedMemory::create(OP, 100, PageSize::Base).unwrap();
         let fd = one.as_fd().try_clone_to_owned().unwrap();
         let other = SharedMemory::open(OP, fd).unwrap();
@@ -131,13 +131,13 @@ mod tests {
     }
 
     #[test]
-    fn it_cannot_be_shortened() {
+    fn shared_memory_cannot_be_truncated() {
         let memory = SharedMemory::create(OP, 4096, PageSize::Base).unwrap();
         assert_eq!(ftruncate(memory.as_fd(), 0), Err(Errno::PERM));
     }
 
     #[test]
-    fn what_could_be_shortened_is_refused() {
+    fn files_that_can_be_truncated_are_refused() {
         let unsealed = memfd_create("test", MemfdFlags::ALLOW_SEALING).unwrap();
         ftruncate(&unsealed, 4096).unwrap();
         let device = std::fs::File::open("/dev/null").unwrap();

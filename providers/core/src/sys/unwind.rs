@@ -30,13 +30,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_panics_has_no_result() {
+    fn catch_panic_returns_none_after_a_panic() {
         assert_eq!(catch_panic(|| 7), Some(7));
         assert_eq!(catch_panic(|| -> u32 { panic!("on purpose") }), None);
     }
 
     #[test]
-    fn a_payload_whose_drop_panics_ends_here_too() {
+    fn catch_panic_survives_a_payload_that_panics_in_drop() {
         struct Payload(u32);
         impl Drop for Payload {
             fn drop(&mut self) {

@@ -123,7 +123,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_route_has_its_places() {
+    fn fields_of_a_route_are_at_their_offsets() {
         let mut global = GlobalRoute::new(Gid::from_bytes([7; 16]), 3);
         global.flow_label = FlowLabel::from_raw(0x12345);
         global.traffic_class = 9;

@@ -187,7 +187,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn limits_are_known_before_they_are_met() {
+    fn capabilities_are_read_from_the_device_query() {
         let mut reply = mlx5_ib_query_device_resp::default();
         reply.packet_pacing_caps.qp_rate_limit_max = 1000;
         reply.packet_pacing_caps.supported_qpts = 1 << 2 | 1 << 8;

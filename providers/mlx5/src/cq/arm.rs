@@ -17,7 +17,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn its_parts_stay_in_their_places() {
+    fn fields_of_the_arm_word_do_not_overlap() {
         assert_eq!(word(0, false, 0), 0);
         assert_eq!(word(0b1110, false, 0x1234_5678_9abc), 0x2078_9abc);
         assert_eq!(word(0b0101, true, 0xff01_0203), 0x1101_0203);

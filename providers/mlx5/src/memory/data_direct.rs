@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn a_path_without_an_end_is_none() {
+    fn a_malformed_path_is_a_bad_reply() {
         for bytes in [[b'/'; ROOM].as_slice(), b"devices\0", b""] {
             let (kernel, file) = Scripted::new();
             kernel.answer(0x1000, bytes);

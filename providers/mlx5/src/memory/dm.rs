@@ -396,7 +396,7 @@ mod tests {
     }
 
     #[test]
-    fn a_region_is_of_the_memory_and_begins_at_zero() {
+    fn a_region_of_device_memory_is_zero_based_and_keeps_it_allocated() {
         let (kernel, context, memory) = hundred();
         let pd = kernel.pd(&context);
         kernel.answer(UVERBS_ATTR_REG_DM_MR_RESP_LKEY, &11_u32.to_ne_bytes());

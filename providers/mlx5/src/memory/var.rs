@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn flags_that_the_kernel_lacks_spoil_nothing_else() {
+    fn an_unsupported_flag_does_not_affect_later_allocations() {
         let (kernel, file) = Scripted::new();
         kernel.refuse("+6/+0", Errno::PROTONOSUPPORT);
         let error = Var::alloc(&file, VarKind::Packets).unwrap_err();

@@ -12,7 +12,7 @@ use crate::tracker::table::Trackers;
 /// The device writes around the ring, as far as there is room, and a queue pair is reset: its new
 /// incarnation begins after its former entries, and not after later ones.
 #[test]
-fn where_a_life_begins_is_known_while_the_ring_comes_round() {
+fn the_start_of_an_incarnation_is_found_while_the_ring_wraps() {
     explore("a reset while the ring comes round", Some(3), || {
         let trackers = Arc::<Trackers>::default();
         let cq = Cq::new(&trackers, 1, false);
@@ -51,7 +51,7 @@ fn where_a_life_begins_is_known_while_the_ring_comes_round() {
 /// The same, where entries are taken and overwritten during the search: an entry of the incarnation
 /// that ends waits behind an entry of another queue pair.
 #[test]
-fn where_a_life_begins_is_known_while_entries_are_written_over() {
+fn the_start_of_an_incarnation_is_found_while_entries_are_overwritten() {
     explore("a reset while entries are written over", Some(3), || {
         let trackers = Arc::<Trackers>::default();
         let cq = Cq::new(&trackers, 1, false);
@@ -95,7 +95,7 @@ fn where_a_life_begins_is_known_while_entries_are_written_over() {
 /// Two completions arrive in a compressed entry, which the poller expands while a queue pair is
 /// reset.
 #[test]
-fn where_a_life_begins_is_known_while_entries_are_taken_apart() {
+fn the_start_of_an_incarnation_is_found_while_an_entry_is_expanded() {
     for reset in [false, true] {
         let what = if reset { "a reset" } else { "others' reset" };
         explore(
@@ -130,7 +130,7 @@ fn where_a_life_begins_is_known_while_entries_are_taken_apart() {
 /// A completion queue is destroyed with waiting entries, while requests of the shared queue are
 /// posted, polled in another completion queue, and queried.
 #[test]
-fn what_is_left_in_a_completion_queue_goes_back() {
+fn receives_left_in_a_destroyed_completion_queue_are_returned() {
     explore("a completion queue goes", Some(3), || {
         let trackers = Arc::<Trackers>::default();
         let cqs = [(); 2].map(|()| Cq::new(&trackers, 2, false));

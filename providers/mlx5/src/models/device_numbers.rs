@@ -61,7 +61,7 @@ fn destroyed_late(other: usize, way: Way) {
 }
 
 #[test]
-fn a_number_comes_again_before_its_end_was_noted() {
+fn a_number_is_reused_before_its_destroy_was_recorded() {
     for way in [Way::Short, Way::Many] {
         explore(
             &format!("the device's number comes again before its end was noted, {way:?}"),
@@ -78,7 +78,7 @@ fn a_number_comes_again_before_its_end_was_noted() {
 
 /// A reset affects one queue pair, whose number stays the same.
 #[test]
-fn a_reset_is_polled_through() {
+fn a_queue_pair_is_reset_while_it_is_polled() {
     explore("a reset, by the device's number", None, || {
         let trackers = Arc::<Trackers>::default();
         let cq = Cq::new(&trackers, 2, true);

@@ -50,7 +50,7 @@ fn faults(aborts: bool) {
 }
 
 #[test]
-fn no_fault_is_stranded_by_who_posts() {
+fn faulted_receives_are_reposted_while_others_are_posted() {
     explore("faults while requests are posted", None, || {
         faults(false);
     });
@@ -61,7 +61,7 @@ fn no_fault_is_stranded_by_who_posts() {
 
 /// The same with two pollers, and with a queue that is full.
 #[test]
-fn no_fault_is_stranded_by_who_reposts() {
+fn faulted_receives_are_reposted_by_two_pollers_to_a_full_queue() {
     explore("two pollers that find faults", Some(3), || {
         let trackers = Arc::<Trackers>::default();
         let [first, second, other] = [(); 3].map(|()| Cq::new(&trackers, 2, false));
@@ -93,7 +93,7 @@ fn no_fault_is_stranded_by_who_reposts() {
 /// A device reports that one use of a request faulted, in one completion queue, and in another one
 /// the same, or that it completed.
 #[test]
-fn a_device_that_lies_ends_no_request_twice() {
+fn an_index_reported_twice_ends_its_request_once() {
     for kind in [opcode::RECEIVE_ERROR, opcode::RECEIVE] {
         explore("a device that uses an index up twice", None, move || {
             let trackers = Arc::<Trackers>::default();

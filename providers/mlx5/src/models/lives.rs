@@ -10,7 +10,7 @@ use crate::tracker::table::Trackers;
 
 /// Posts more than the ring has room for: a slot is reused once its completion was polled.
 #[test]
-fn a_place_is_used_again_when_its_completion_was_polled() {
+fn a_send_slot_is_reused_once_its_completion_was_polled() {
     for way in [Way::Short, Way::Long, Way::Many] {
         explore(
             &format!("a place of the send ring comes again, {way:?}"),
@@ -35,7 +35,7 @@ fn a_place_is_used_again_when_its_completion_was_polled() {
 }
 
 #[test]
-fn a_place_of_a_receive_queue_is_used_again_when_its_completion_was_polled() {
+fn a_receive_slot_is_reused_once_its_completion_was_polled() {
     for way in [Way::Short, Way::Many] {
         explore(
             &format!("a place of the receive ring comes again, {way:?}"),
@@ -90,7 +90,7 @@ fn reset(recv: fn() -> Receives, post: fn(&mut Pair, &Cq, u64) -> bool, way: Way
 }
 
 #[test]
-fn a_reset_is_polled_through() {
+fn a_queue_pair_is_reset_while_it_is_polled() {
     for way in [Way::Short, Way::Long, Way::Many] {
         explore(
             &format!("a reset between sends, {way:?}"),

@@ -78,7 +78,7 @@ fn a_queue_pair_goes_and_another_is_created() {
 /// A number that is free at once is reused while a poller still has its former queue pair in its
 /// cache.
 #[test]
-fn a_number_comes_again_at_once() {
+fn a_number_is_reused_at_once() {
     for way in [Way::Short, Way::Many] {
         explore(
             &format!("a number comes again at once, {way:?}"),

@@ -22,7 +22,7 @@ enum Back {
 /// Once the memory of a request is returned, it does not change any more, and no message is
 /// reported that is not in it.
 #[test]
-fn memory_that_is_back_stays_as_it_is() {
+fn returned_memory_is_not_written_any_more() {
     for back in [Back::Reset, Back::Destroy] {
         explore(
             &format!("a message is copied during a {back:?}"),

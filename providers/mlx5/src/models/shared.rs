@@ -137,7 +137,7 @@ fn unreported_requests_are_returned_before_their_slots_are_reused() {
 /// A device completes requests that it should not, in two completion queues at the same time:
 /// nothing is in the list twice.
 #[test]
-fn a_device_that_lies_frees_nothing_twice() {
+fn an_index_completed_twice_frees_its_slot_once() {
     explore("a device that completes an index twice", None, || {
         let trackers = Arc::<Trackers>::default();
         let cqs = [(); 2].map(|()| Cq::new(&trackers, 2, false));

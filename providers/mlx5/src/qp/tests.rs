@@ -265,7 +265,7 @@ fn receiving_ends_of_xrc_belong_to_a_domain() {
 }
 
 #[test]
-fn after_a_reset_that_may_have_happened_there_is_only_another_one() {
+fn after_a_reset_of_unknown_outcome_only_a_reset_is_allowed() {
     let bench = Bench::new();
     let mut qp = bench
         .create(&QpExtra::default(), &bench.init(QpType::Uc))
@@ -327,7 +327,7 @@ fn sending(mut qp: QueuePair) -> QueuePair {
 }
 
 #[test]
-fn what_a_request_names_has_24_bits() {
+fn shared_queue_numbers_of_xrc_requests_have_24_bits() {
     let bench = Bench::new();
     let request = SendRequest::new(Operation::Send, Payload::Gather(&[]));
     let plain = bench.create(&QpExtra::default(), &bench.init(QpType::Rc));

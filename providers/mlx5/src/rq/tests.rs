@@ -237,7 +237,7 @@ fn requests_whose_messages_come_in_completions_are_submitted_like_others() {
 }
 
 #[test]
-fn a_place_is_the_whole_ring() {
+fn the_place_of_a_queue_is_its_whole_ring() {
     let queue = queue(100, 3);
     let place = queue.ring.place();
     assert_eq!(place.count, queue.sizes.count);

@@ -342,7 +342,7 @@ mod tests {
     }
 
     #[test]
-    fn bits_end_with_their_field() {
+    fn changes_beyond_their_field_are_refused() {
         for (offset, length) in [(0, 0), (0, 33), (17, 16), (255, 255)] {
             let set = HeaderChange::Set {
                 field: HeaderField::VLAN,

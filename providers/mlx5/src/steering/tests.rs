@@ -238,7 +238,7 @@ fn anchors_are_requested() {
 }
 
 #[test]
-fn rules_go_before_what_they_name() {
+fn objects_named_by_a_rule_cannot_be_destroyed() {
     let (kernel, file) = Scripted::new();
     let matcher = matcher(&file);
     let (devx, action) = (table(&file), ttl(&file));
@@ -268,7 +268,7 @@ fn rules_go_before_what_they_name() {
 }
 
 #[test]
-fn a_rule_that_stays_keeps_what_it_names() {
+fn a_rule_whose_destroy_fails_keeps_its_matcher() {
     let (kernel, file) = Scripted::new();
     let matcher = matcher(&file);
     let value = value();
@@ -368,7 +368,7 @@ fn refusals_are_typed() {
 }
 
 #[test]
-fn an_attribute_that_the_kernel_lacks_spoils_nothing_else() {
+fn an_unsupported_attribute_does_not_affect_later_requests() {
     let (kernel, file) = Scripted::new();
     let all = MatchParameters::new();
     kernel.refuse("+3/+0", Errno::PROTONOSUPPORT);

@@ -162,7 +162,7 @@ mod tests {
     /// One thread polls the entry 4, which is the sixth of the old incarnation; the other resets
     /// and posts in the same slot.
     #[test]
-    fn a_poller_of_an_old_life_says_nothing_of_the_new_one() {
+    fn a_poller_of_a_former_incarnation_does_not_change_the_new_one() {
         let orders = merged(&POLLER, &POSTER);
         assert_eq!(orders.len(), 15);
         for order in orders {

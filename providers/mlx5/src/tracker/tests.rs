@@ -149,7 +149,7 @@ fn a_shared_receive_belongs_to_the_incarnation_that_used_it() {
 
 /// A reset, and new requests in the old slots, between any two steps of a poll.
 #[test]
-fn a_poll_that_a_reset_overtakes_is_of_no_life() {
+fn a_poll_that_a_reset_overtakes_completes_nothing() {
     for steps_before in 0..3 {
         let tracker = QueuePairTracker::new(4, Receives::Own(RecvTracker::new(4)));
         let Receives::Own(queue) = &tracker.recv else {

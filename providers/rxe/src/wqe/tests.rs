@@ -178,7 +178,7 @@ fn no_flag_without_a_name_gets_into_a_ring() {
 }
 
 #[test]
-fn a_flush_goes_somewhere_that_has_a_name() {
+fn a_flush_with_an_unknown_placement_is_refused() {
     let flush = |placement| {
         let operation = Operation::Flush {
             remote: REMOTE,
@@ -242,7 +242,7 @@ fn nothing_without_a_meaning_is_bound() {
 }
 
 #[test]
-fn a_destination_is_one_that_there_can_be() {
+fn impossible_destinations_of_datagrams_are_refused() {
     let send = |number, network_type, qp_num| {
         let address = address(number, network_type);
         let to = Destination {

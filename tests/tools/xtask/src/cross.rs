@@ -45,7 +45,7 @@ const LACKING: [(&str, &str); 4] = [
         "counts of how often a thread slept that leave out the emulator's own locks",
     ),
     (
-        "discover::tests::forks::the_kernel_does_it",
+        "discover::tests::forks::madvise_leaves_pages_out_of_children",
         "flags in /proc/self/smaps, which QEMU makes up without them",
     ),
     ("sys::map::tests::", "the same"),

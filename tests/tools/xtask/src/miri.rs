@@ -49,7 +49,7 @@ const LACKING: [(&str, &str); 15] = [
     (TIMED, "times that do not include interpreting the program"),
     ("discover::tests::sources::", "stat(2) of device nodes"),
     (
-        "discover::tests::forks::the_kernel_does_it",
+        "discover::tests::forks::madvise_leaves_pages_out_of_children",
         "/proc/self/smaps reports real memory",
     ),
     (
@@ -57,7 +57,7 @@ const LACKING: [(&str, &str); 15] = [
         "the same",
     ),
     (
-        "sys::device::tests::what_takes_any_bytes_is_no_device",
+        "sys::device::tests::files_that_accept_any_write_are_refused",
         "fstat(2) of device nodes",
     ),
     (
@@ -70,7 +70,7 @@ const LACKING: [(&str, &str); 15] = [
         "pipes whose size can be set",
     ),
     (
-        "sys::random::tests::the_seed_is_the_programs",
+        "sys::random::tests::the_seed_of_the_process_stays_the_same",
         "an auxiliary vector",
     ),
     ("sys::recvmmsg::tests::", "sockets of netlink"),

@@ -36,7 +36,7 @@ fn address(last: u8) -> CmAddress {
 }
 
 #[test]
-fn a_route_is_its_fields() {
+fn fields_of_a_route_are_decoded() {
     let raw = ib_user_path_rec::read_from_bytes(&pattern(64)).unwrap();
     let reply = rdma_ucm_query_route_resp {
         node_guid: u64::from_ne_bytes(*b"nodeguid"),
@@ -84,7 +84,7 @@ fn a_route_is_its_fields() {
 }
 
 #[test]
-fn addresses_are_their_fields() {
+fn fields_of_addresses_are_decoded() {
     let reply = rdma_ucm_query_addr_resp {
         node_guid: u64::from_ne_bytes(*b"nodeguid"),
         port_num: 2,
@@ -178,7 +178,7 @@ fn lists_are_requested_again_with_more_room_but_not_endlessly() {
 }
 
 #[test]
-fn services_are_their_fields() {
+fn fields_of_services_are_decoded() {
     let raw = ib_user_service_rec::read_from_bytes(&pattern(176)).unwrap();
     let (manager, file) = Manager::new([list(1, 1, &raw)]);
     let services = query_services(&file, ID).unwrap();
@@ -197,7 +197,7 @@ fn services_are_their_fields() {
 }
 
 #[test]
-fn an_event_is_its_fields_and_a_signal_is_no_event() {
+fn fields_of_an_event_are_decoded_and_eintr_is_retried() {
     let mut raw = rdma_ucm_event_resp::read_from_bytes(&pattern(336)).unwrap();
     (raw.uid, raw.id, raw.event, raw.status) = (11, 12, 4, 13);
     let (manager, file) = Manager::new([Err(Errno::INTR), bytes(&raw)]);

@@ -175,7 +175,7 @@ const ECE: Ece = Ece {
 };
 
 #[test]
-fn the_handshake_says_what_it_is_given() {
+fn commands_of_the_handshake_encode_their_parameters() {
     let (manager, file) = Manager::new([]);
     connect(&file, ID, &params(), ECE).unwrap();
     let (command, request) = manager.one::<rdma_ucm_connect>();
@@ -213,7 +213,7 @@ fn the_handshake_says_what_it_is_given() {
 }
 
 #[test]
-fn only_the_programs_own_reasons_reject() {
+fn reject_accepts_only_reasons_of_the_consumer() {
     let (manager, file) = Manager::new([]);
     let data = params().private_data;
     reject(&file, ID, RejectReason::VendorOption, &data).unwrap();
@@ -307,7 +307,7 @@ fn services_are_named_by_number_or_text() {
 }
 
 #[test]
-fn events_are_written_and_an_older_kernel_differs_from_a_wrong_id() {
+fn write_event_tells_an_older_kernel_from_an_unknown_id() {
     let (manager, file) = Manager::new([]);
     write_event(&file, ID, EventKind::User, -5, 0x1234_5678_9abc).unwrap();
     let (command, request) = manager.one::<rdma_ucm_write_cm_event>();

@@ -167,7 +167,7 @@ fn netlink_knows_the_node() {
 }
 
 #[test]
-fn f17_without_netlink_sysfs_knows_the_node_and_without_both_its_place_is_known() {
+fn f17_the_node_is_found_by_sysfs_or_by_its_default_path() {
     let tree = Tree::new();
     let refuse = || Some(Ok(Script::new([error(1, Errno::OPNOTSUPP)]).client()));
     let node = find_with(refuse(), &tree.options()).unwrap();
@@ -185,7 +185,7 @@ fn f17_without_netlink_sysfs_knows_the_node_and_without_both_its_place_is_known(
 }
 
 #[test]
-fn without_room_for_a_socket_there_is_an_error_and_without_netlink_another_way() {
+fn a_missing_netlink_falls_back_but_lack_of_resources_is_an_error() {
     let tree = Tree::new();
     for (errno, found) in [
         (Errno::MFILE, false),

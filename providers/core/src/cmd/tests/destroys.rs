@@ -92,7 +92,7 @@ fn legacy_destroys_are_the_kernels_structures() {
 
 /// Two kinds of one object id may be destroyed by different methods.
 #[test]
-fn kinds_are_what_they_say() {
+fn kinds_compare_all_their_fields() {
     let other = Kind {
         method: 0x1001,
         attr: 0x1000,

@@ -387,7 +387,7 @@ fn options_of_a_queue_pair_in_the_extended_fields() {
 }
 
 #[test]
-fn a_modify_is_plain_as_long_as_it_can_be() {
+fn modify_is_extended_only_when_an_attribute_needs_it() {
     let route = GlobalRoute::new(Gid::from_bytes([1; 16]), 2);
     let plain = QpAttr::to(QpState::ReadyToReceive)
         .av(AddressVector::global(1, route))
@@ -466,7 +466,7 @@ fn shared_receive_queues() {
 }
 
 #[test]
-fn the_rest() {
+fn work_queues_address_handles_flows_and_counters() {
     let wq = wq::Create {
         pd: 3,
         cq: 1,

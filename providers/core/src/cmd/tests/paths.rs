@@ -63,7 +63,7 @@ fn a_method_that_the_kernel_lacks_is_tried_once() {
 }
 
 #[test]
-fn any_other_errno_is_the_answer() {
+fn other_errnos_of_the_ioctl_are_reported_without_fallback() {
     for errno in [Errno::INVAL, Errno::OPNOTSUPP, Errno::NOMEM, Errno::NOSYS] {
         let bench = Bench::new(Script::new().with_zeros().refusing("ioctl 5/0", errno));
         let request = srq::Create {

@@ -136,7 +136,7 @@ fn an_object_whose_destroy_may_be_done_is_not_destroyed_again() {
 }
 
 #[test]
-fn a_region_that_moves_keeps_both_until_it_is_known_where_it_is() {
+fn a_reregistered_region_keeps_both_memories_until_the_outcome_is_known() {
     let outcomes = [
         (None, (false, true)),
         (Some(Errno::INVAL), (true, false)),
@@ -159,7 +159,7 @@ fn a_region_that_moves_keeps_both_until_it_is_known_where_it_is() {
 }
 
 #[test]
-fn an_object_that_was_destroyed_in_its_place_gets_no_more_commands() {
+fn no_command_is_sent_for_an_object_after_try_destroy() {
     let (script, file) = file(Script::new());
     let (memory, is_there) = memory();
     let mut object = region(&file, memory, || Ok(5)).unwrap();
@@ -195,7 +195,7 @@ fn a_queue_pair_leaves_its_groups_before_it_goes() {
 }
 
 #[test]
-fn groups_that_it_left_are_not_left_again_with_another_try() {
+fn a_repeated_destroy_does_not_detach_groups_again() {
     let (script, file) = file(Script::new().refusing(DESTROY, Errno::BUSY));
     let mut qp = member(&file);
     lines(&script);
@@ -208,7 +208,7 @@ fn groups_that_it_left_are_not_left_again_with_another_try() {
 }
 
 #[test]
-fn a_group_that_was_not_left_or_not_entered() {
+fn failed_attaches_and_detaches_of_groups() {
     let script = || Script::new().refusing(DESTROY, Errno::BUSY);
     let (of, on) = file(script().refusing(LEAVE, Errno::NOMEM));
     let mut qp = Object::new(&on, &qp::KIND, 5, []);

@@ -64,7 +64,7 @@ fn assert_bad_or_zero(bench: &Bench) {
 }
 
 #[test]
-fn f07_a_device_reply_is_believed_as_far_as_it_says_it_goes() {
+fn f07_a_device_reply_is_read_up_to_its_response_length() {
     let mut reply = ib_uverbs_ex_query_device_resp {
         response_length: 304,
         timestamp_mask: u64::MAX,
@@ -209,7 +209,7 @@ fn a_queue_pair_describes_itself() {
 }
 
 #[test]
-fn events_are_values() {
+fn fields_of_events_are_decoded() {
     let raw = ib_uverbs_async_event_desc {
         element: 42,
         event_type: 15,

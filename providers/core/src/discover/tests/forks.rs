@@ -285,7 +285,7 @@ fn a_kernel_without_the_query_differs_from_a_failed_query() {
 }
 
 #[test]
-fn the_kernel_does_it() {
+fn madvise_leaves_pages_out_of_children() {
     let guard = ForkGuard::over(Box::new(LinuxForkAdvice));
     let page = LinuxForkAdvice.page_size();
     let memory = crate::sys::Mapping::anonymous(4 * page).unwrap();

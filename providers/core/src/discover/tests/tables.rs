@@ -201,7 +201,7 @@ fn texts() {
 }
 
 #[test]
-fn names_lead_nowhere_else() {
+fn device_names_cannot_leave_the_sysfs_directory() {
     let (_tree, sysfs) = tree();
     for name in [
         "",

@@ -171,7 +171,7 @@ requested! {
 }
 
 #[test]
-fn there_is_one_spelling_of_a_number() {
+fn known_numbers_are_never_unknown_variants() {
     for raw in 0..=u8::MAX {
         let state = QpState::from_raw(raw);
         assert_eq!(state == QpState::Reset, raw == 0, "{state:?}");
@@ -189,7 +189,7 @@ fn there_is_one_spelling_of_a_number() {
 }
 
 #[test]
-fn a_window_is_bound_for_what_it_can_give() {
+fn only_access_that_a_window_can_grant_is_bound() {
     let binding = |kind, access| WindowBinding {
         kind: MwType::from_raw(kind),
         window_key: RemoteKey::from_raw(1),
@@ -215,7 +215,7 @@ fn a_window_is_bound_for_what_it_can_give() {
 }
 
 #[test]
-fn a_flush_goes_somewhere_that_has_a_name() {
+fn only_placements_with_a_name_are_known() {
     for bits in 0..16 {
         let placement = Placement::from_bits_retain(bits);
         assert_eq!(placement.is_known(), (1..4).contains(&bits), "{placement}");
@@ -237,7 +237,7 @@ fn flags_print_as_words() {
 }
 
 #[test]
-fn words_pad() {
+fn names_of_values_are_padded() {
     let mut text = String::new();
     write!(text, "[{:>8}] [{:<8}]", PortState::Active, SigMode::All).unwrap();
     assert_eq!(text, "[  active] [all     ]");

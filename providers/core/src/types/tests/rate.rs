@@ -61,7 +61,7 @@ fn the_port_rate_has_no_number() {
 
 proptest! {
     #[test]
-    fn nothing_is_guessed(raw in any::<u8>(), multiplier in 0..2_000_u32, mbps in any::<u32>()) {
+    fn rates_outside_the_table_have_no_conversion(raw in any::<u8>(), multiplier in 0..2_000_u32, mbps in any::<u32>()) {
         let rate = Rate::from_raw(raw);
         let row = TABLE.iter().find(|row| row.0 == raw);
         prop_assert_eq!(rate.multiplier(), row.and_then(|row| row.1));

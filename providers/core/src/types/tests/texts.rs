@@ -86,7 +86,7 @@ fn lanes_and_their_speeds_grow() {
 }
 
 #[test]
-fn addresses_are_identifiers() {
+fn gids_convert_from_and_to_ip_addresses() {
     let v4 = Ipv4Addr::new(10, 1, 0, 2);
     let mapped = Gid::from(v4);
     assert_eq!(mapped.to_string(), "::ffff:10.1.0.2");
@@ -101,7 +101,7 @@ fn addresses_are_identifiers() {
 }
 
 #[test]
-fn numbers_of_fields_are_what_was_said() {
+fn durations_convert_to_fields_and_out_of_range_is_an_error() {
     assert_eq!(
         AckTimeout::from(Duration::from_secs(1)),
         AckTimeout::from_duration(Duration::from_secs(1))
@@ -128,7 +128,7 @@ fn kinds_of_queue_pairs() {
 }
 
 #[test]
-fn requests_are_what_their_names_say() {
+fn constructors_of_requests_set_operation_and_payload() {
     let sges = [Sge::default()];
     let remote = Remote {
         address: 0x1000,
@@ -148,7 +148,7 @@ fn requests_are_what_their_names_say() {
 }
 
 #[test]
-fn addresses_of_a_peers_memory_end_with_it() {
+fn remote_addresses_beyond_the_memory_are_refused() {
     let memory = RemoteMemory {
         address: 0x1000,
         length: 64,

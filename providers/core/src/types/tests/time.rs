@@ -164,7 +164,7 @@ fn refused_where_it_is_set() {
 }
 
 #[test]
-fn words() {
+fn values_print_with_their_units() {
     assert_eq!(AckTimeout::INFINITE.to_string(), "infinite");
     assert_eq!(AckTimeout::IBVERBS_CRATE.to_string(), "65.536µs");
     assert_eq!(RnrTimer::default().to_string(), "2.56ms");

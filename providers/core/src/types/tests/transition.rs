@@ -120,7 +120,7 @@ proptest! {
     }
 
     #[test]
-    fn a_diagnosis_can_be_followed(from in 0..7_u8, to in 0..7_u8, kind in 0..6_usize, mask in any::<u32>()) {
+    fn a_mask_corrected_by_its_diagnosis_is_legal(from in 0..7_u8, to in 0..7_u8, kind in 0..6_usize, mask in any::<u32>()) {
         let (from, to, qp_type) = (QpState::from_raw(from), QpState::from_raw(to), TYPES[kind]);
         let mask = M::from_bits_retain(mask);
         if let Some(wrong) = diagnose(from, to, qp_type, mask) {
@@ -165,7 +165,7 @@ fn what_is_not_in_the_table_is_not_judged() {
 }
 
 #[test]
-fn a_state_without_a_name_is_nowhere_to_go() {
+fn no_transition_leads_to_an_unknown_state() {
     let types = TYPES.into_iter();
     for qp_type in types.chain([QpType::Driver, QpType::from_raw(77)]) {
         for &from in QpState::ALL.iter().chain([&QpState::from_raw(8)]) {

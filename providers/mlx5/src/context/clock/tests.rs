@@ -55,7 +55,7 @@ fn a_device_that_keeps_the_time_of_day_writes_seconds_and_nanoseconds() {
 
 proptest! {
     #[test]
-    fn it_is_what_the_kernel_computes(
+    fn to_nanoseconds_agrees_with_the_kernel(
         count in any::<u64>(), last in any::<u64>(), mult in 1_u32..1 << 24, fraction in 0_u64..1 << 20,
     ) {
         let info = ClockInfo {

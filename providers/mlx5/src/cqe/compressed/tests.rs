@@ -182,7 +182,7 @@ fn play(
 
 proptest! {
     #[test]
-    fn polling_cannot_distinguish_them(
+    fn compressed_entries_are_polled_like_uncompressed_ones(
         long: bool,
         hash: bool,
         script in prop::collection::vec(prop::collection::vec((any::<bool>(), 0..=RING), 1..4), 1..12),
@@ -233,7 +233,7 @@ proptest! {
 }
 
 #[test]
-fn others_are_known_to_be_there_before_and_after() {
+fn expansion_writes_all_entries_that_the_title_stands_for() {
     let mut device = Device::new(64, Some(Results::Hash));
     let entries: Vec<Words> = (0..11).map(|at| device.entry(false, at)).collect();
     device.write(&entries, true);

@@ -111,7 +111,7 @@ fn receives_are_posted_when_it_is_ready() {
 }
 
 #[test]
-fn after_a_reset_that_may_have_happened_there_is_only_another_one() {
+fn after_a_reset_of_unknown_outcome_only_a_reset_is_allowed() {
     let bench = Bench::new();
     let mut queue = bench.create(4, 1).unwrap();
     queue.modify(State::Reset, State::Ready).unwrap();

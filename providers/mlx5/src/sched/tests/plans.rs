@@ -113,7 +113,7 @@ fn the_same_tree_takes_no_command() {
 }
 
 #[test]
-fn what_moves_is_made_anew_with_what_is_below() {
+fn moved_nodes_are_recreated_with_their_children() {
     let (device, mut applied) = device();
     let before = Tree::new([
         Element::node("n", [Element::leaf("a").share(1)]),

@@ -183,7 +183,7 @@ fn a_packet_is_an_ordinary_request_where_the_device_wants_nothing() {
 }
 
 #[test]
-fn what_a_packet_cannot_be() {
+fn impossible_packets_are_refused() {
     let ethernet = Ethernet {
         min_inline: 18,
         ..ETHERNET
@@ -236,7 +236,7 @@ fn segmentation() {
 }
 
 #[test]
-fn what_a_frame_cannot_be() {
+fn impossible_frames_are_refused() {
     let mut ring = queue();
     let long = vec![0; 18 + 64 + 1];
     let frame = Frame {

@@ -123,7 +123,7 @@ proptest! {
 /// A batch that was not submitted completes nothing, and the next one begins where it did.
 #[test]
 #[expect(unsafe_code, reason = "posts requests to a ring that no device reads")]
-fn a_batch_that_is_dropped_was_never_there() {
+fn a_dropped_batch_completes_nothing() {
     let mut queue = queue(QpType::Rc, 7, 0);
     let sge = [Sge {
         address: 0x1000,
@@ -194,7 +194,7 @@ fn a_batch_is_refused_what_the_queue_has_no_room_for() {
 /// Templates are what their requests are: all kinds, flags and lengths, after each of two others.
 #[test]
 #[expect(unsafe_code, reason = "posts requests to a ring that no device reads")]
-fn a_posting_is_its_request() {
+fn postings_equal_the_requests_of_their_templates() {
     let (key, remote) = (LocalKey::from_raw(0x1234), RemoteKey::from_raw(0x5678));
     let templates = [
         Template::send(key),

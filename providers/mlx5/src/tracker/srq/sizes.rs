@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn rounded_up() {
+    fn sizes_are_rounded_up() {
         assert_eq!(sizes(1, 1).unwrap(), (1, 4, 1));
         assert_eq!(sizes(100, 1).unwrap(), (127, 256, 1));
         assert_eq!(sizes(127, 2).unwrap(), (127, 512, 3));
@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn those_that_rest_are_not_counted() {
+    fn spare_slots_do_not_count_as_capacity() {
         let sizes = |max_wr, most| {
             let attr = SrqAttr {
                 max_wr,
@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn too_much_is_named() {
+    fn limits_that_are_exceeded_are_named() {
         for (wr, sge, what) in [(0, 1, "max_wr"), (32768, 1, "max_wr"), (1, 32, "max_sge")] {
             assert!(sizes(wr, sge).unwrap_err().to_string().contains(what));
         }

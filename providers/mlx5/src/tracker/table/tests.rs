@@ -68,7 +68,7 @@ fn registered(trackers: &Arc<Trackers>, cq: &Cq, owner: Owner) -> Registered {
 }
 
 #[test]
-fn a_number_that_nothing_carries_comes_again_and_the_epoch_says_so() {
+fn an_unused_number_is_reused_and_the_epoch_advances() {
     let trackers = Trackers::default();
     let [a, b] = [
         trackers.add(owner()).unwrap(),
@@ -84,7 +84,7 @@ fn a_number_that_nothing_carries_comes_again_and_the_epoch_says_so() {
 }
 
 #[test]
-fn a_number_rests_until_what_carries_it_was_taken() {
+fn a_number_is_not_reused_before_its_completions_were_polled() {
     let trackers = Arc::<Trackers>::default();
     let mut cq = Cq::new();
     let queue = Arc::new(SrqTracker::new(4));
@@ -109,7 +109,7 @@ fn a_number_rests_until_what_carries_it_was_taken() {
 }
 
 #[test]
-fn a_number_rests_no_longer_than_the_completion_queue_is_there() {
+fn a_number_is_free_once_its_completion_queue_is_destroyed() {
     let trackers = Arc::<Trackers>::default();
     let mut cq = Cq::new();
     let first = registered(&trackers, &cq, owner());
@@ -132,7 +132,7 @@ fn a_number_that_was_never_used_is_free_at_once() {
 
 /// The device reuses a number before the destruction of its former queue was recorded.
 #[test]
-fn a_late_end_takes_nothing_from_the_successor() {
+fn a_late_destroy_does_not_affect_the_next_queue_with_the_number() {
     let trackers = Arc::<Trackers>::default();
     let mut cq = Cq::new();
     let number = DeviceNumber::QueuePair(5);
@@ -177,7 +177,7 @@ fn a_late_end_takes_nothing_from_the_successor() {
 /// is recorded here. They name the shared queue of which they used up a request: not the one of the
 /// former queue with the number.
 #[test]
-fn what_comes_before_a_number_is_noted_uses_up_nothing_of_another_queue() {
+fn completions_before_a_number_is_recorded_use_up_nothing_of_its_former_queue() {
     let trackers = Arc::<Trackers>::default();
     let mut cq = Cq::new();
     let number = DeviceNumber::QueuePair(5);

@@ -25,7 +25,7 @@ fn receives(queue: &SharedRing) -> Receives {
 }
 
 #[test]
-fn a_repost_is_silent_and_the_next_message_uses_it() {
+fn a_faulted_receive_is_reposted_without_a_completion() {
     for way in 0..2 {
         let mut device = Device::new(3, 64);
         let queue = queue(1);
@@ -54,7 +54,7 @@ fn a_repost_is_silent_and_the_next_message_uses_it() {
 }
 
 #[test]
-fn other_errors_are_reported_and_all_where_pages_are_always_there() {
+fn other_errors_and_faults_of_unpaged_queues_are_reported() {
     let mut device = Device::new(3, 64);
     let (mut other, queue) = (ring(3, 1, None), queue(2));
     let scatter = &[];
@@ -93,7 +93,7 @@ fn a_queue_of_its_own_has_none() {
 
 /// The shared queue continues without its queue pairs, and without pollers.
 #[test]
-fn the_queue_gets_it_back_whichever_side_is_gone() {
+fn a_faulted_receive_is_reposted_without_queue_pair_or_poller() {
     let mut device = Device::new(3, 64);
     let queue = queue(3);
     let mut at = 0;
@@ -130,7 +130,7 @@ fn the_queue_gets_it_back_whichever_side_is_gone() {
 }
 
 #[test]
-fn a_queue_that_completions_name_itself_has_them() {
+fn a_faulted_receive_is_reposted_where_completions_name_the_shared_queue() {
     for by_device in [false, true] {
         let mut device = Device::new(3, 64);
         let queue = queue(1);
@@ -161,7 +161,7 @@ fn a_queue_that_completions_name_itself_has_them() {
 }
 
 #[test]
-fn a_device_that_lies_is_reported_and_nothing_is_posted() {
+fn bogus_faults_are_errors_and_repost_nothing() {
     let mut device = Device::new(4, 64);
     let queue = queue(2);
     let (number, _) = device.pair(receives(&queue));

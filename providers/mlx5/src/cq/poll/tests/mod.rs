@@ -94,7 +94,7 @@ impl Device {
 const NOTHING: [u64; 6] = [0; 6];
 
 #[test]
-fn requests_come_back_through_many_turns_of_the_ring() {
+fn requests_complete_through_many_wraps_of_the_ring() {
     for size in [64, 128] {
         let mut device = Device::new(2, size);
         let (number, pair) = device.pair(Receives::None);
@@ -182,7 +182,7 @@ fn errors_have_their_syndrome_and_its_text() {
 }
 
 #[test]
-fn f25_a_former_life_and_a_queue_that_is_gone_are_passed_over() {
+fn f25_entries_of_former_incarnations_and_destroyed_queue_pairs_are_skipped() {
     let mut device = Device::new(3, 64);
     let shared = Arc::new(SrqTracker::new(4));
     let (number, pair) = device.pair(Receives::Shared(Arc::clone(&shared)));
@@ -212,7 +212,7 @@ fn f25_a_former_life_and_a_queue_that_is_gone_are_passed_over() {
 }
 
 #[test]
-fn the_entry_behind_one_that_is_passed_over_is_found_through_many_turns_of_the_ring() {
+fn the_entry_after_a_skipped_one_is_found_through_many_wraps_of_the_ring() {
     let mut device = Device::new(3, 64);
     let (number, pair) = device.pair(Receives::None);
     for round in 0..20 {
@@ -241,7 +241,7 @@ fn a_new_queue_with_an_old_number_is_another_one() {
 
 /// A poller that remembered the queue pair as gone skipped entries of the next one with its number.
 #[test]
-fn a_tombstone_ends_when_its_number_comes_again() {
+fn a_tombstone_is_dropped_when_its_number_is_reused() {
     let mut device = Device::new(3, 64);
     let queues = [(); 2].map(|()| Arc::new(SrqTracker::new(4)));
     let (number, _) = device.pair(Receives::Shared(Arc::clone(&queues[0])));
@@ -270,7 +270,7 @@ fn a_tombstone_ends_when_its_number_comes_again() {
 /// Entries of a queue pair that is gone free nothing in the shared queue of the next one with its
 /// number, and complete none of its requests.
 #[test]
-fn what_waits_of_a_former_queue_is_not_the_next_ones() {
+fn entries_of_a_destroyed_queue_pair_are_not_those_of_its_successor() {
     let mut device = Device::new(3, 64);
     let queues = [(); 2].map(|()| Arc::new(SrqTracker::new(4)));
     for queue in &queues {
@@ -295,7 +295,7 @@ fn what_waits_of_a_former_queue_is_not_the_next_ones() {
 /// Requests whose entries were not polled go back when the completion queue is destroyed, once, and
 /// this is reported.
 #[test]
-fn what_is_left_in_a_completion_queue_goes_back() {
+fn receives_left_in_a_destroyed_completion_queue_are_returned() {
     let mut device = Device::new(2, 64);
     let queue = Arc::new(SrqTracker::new(8));
     for index in 0..6 {
@@ -322,7 +322,7 @@ fn what_is_left_in_a_completion_queue_goes_back() {
 
 /// A device that completes requests that are not under way.
 #[test]
-fn what_is_not_posted_is_not_completed() {
+fn completions_of_requests_that_are_not_posted_are_errors() {
     let mut device = Device::new(3, 64);
     let queue = Arc::new(SrqTracker::new(4));
     let (number, _) = device.pair(Receives::Shared(Arc::clone(&queue)));

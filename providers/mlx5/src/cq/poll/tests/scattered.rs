@@ -57,7 +57,7 @@ fn write(device: &mut Device, kind: u32, number: u32, format: u32, message: &[u8
 }
 
 #[test]
-fn a_message_lands_where_its_request_wanted_it() {
+fn a_message_in_its_completion_is_copied_to_the_sges_of_its_request() {
     for (size, format, length) in [
         (64, format::DATA_32, 32),
         (128, format::DATA_64, 64),
@@ -153,7 +153,7 @@ fn entries_that_no_device_writes_are_refused() {
 }
 
 #[test]
-fn of_a_queue_pair_that_is_gone_nothing_is_copied() {
+fn nothing_is_copied_for_a_destroyed_queue_pair() {
     let mut device = Device::new(3, 64);
     let mut memory = [[0xee; 64]; 4];
     let (number, _) = receiver(&mut device, &mut memory);
@@ -205,7 +205,7 @@ fn a_message_that_waits_while_the_queue_is_resized_is_not_lost() {
 
 /// A completion queue is destroyed while a message and a receive of a shared queue wait in it.
 #[test]
-fn what_waits_behind_a_message_goes_back_to_its_shared_queue() {
+fn a_receive_behind_an_unpolled_message_returns_to_its_shared_queue() {
     let mut device = Device::new(3, 64);
     let mut memory = [[0xee; 64]; 4];
     let (number, _) = receiver(&mut device, &mut memory);

@@ -61,7 +61,7 @@ impl Device {
 }
 
 #[test]
-fn what_faulted_comes_last_and_in_another_place() {
+fn a_faulted_receive_is_reposted_last_in_another_slot() {
     let mut device = Device::new(3, 64);
     assert_eq!(device.ring.sizes.max_wr(), 3);
     device.post(7);
@@ -159,7 +159,7 @@ fn a_forgotten_batch_ends_with_its_handle() {
 }
 
 #[test]
-fn a_device_that_lies_has_nothing_reposted() {
+fn bogus_faults_repost_nothing() {
     let mut device = Device::new(3, 64);
     for number in 1..=3 {
         device.post(number);
@@ -219,7 +219,7 @@ proptest! {
     /// Every submitted request ends once, however often it faulted; and there is always room for
     /// the promised number of requests.
     #[test]
-    fn each_ends_once(max_wr in 1..20_u32, rests in any::<bool>(), acts in prop::collection::vec(act(), 1..300)) {
+    fn every_request_ends_once(max_wr in 1..20_u32, rests in any::<bool>(), acts in prop::collection::vec(act(), 1..300)) {
         let listed = (max_wr + 1).next_power_of_two();
         let mut device = Device::new(max_wr, if rests { 4 * listed } else { listed });
         let max_wr = device.ring.sizes.max_wr() as usize;
@@ -272,7 +272,7 @@ proptest! {
 
     /// Whatever a device reports, no request is in the list twice, or both in the list and at rest.
     #[test]
-    fn none_is_in_two_places(
+    fn no_request_is_listed_twice(
         max_wr in 1..10_u32,
         rests in any::<bool>(),
         acts in prop::collection::vec(prop_oneof![act(), (0..40_u16, 0..3_u8).prop_map(|(index, what)| Act::Lie(index, what))], 1..200),
