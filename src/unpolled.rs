@@ -90,7 +90,7 @@ mod tests {
     use contract::Unpolled as _;
 
     #[test]
-    fn only_what_is_requested_is_noted() {
+    fn only_completions_of_the_given_queue_are_noted() {
         static OURS: Unpolled = Unpolled::new();
         let queue = RESERVED_WR_IDS | 5 << PLACE_BITS;
         OURS.completed(queue | 1);

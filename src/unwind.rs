@@ -84,7 +84,7 @@ mod tests {
     const fn goes_everywhere<T: Send + Sync + Unpin + UnwindSafe + RefUnwindSafe>() {}
 
     #[test]
-    fn handles_and_builders_go_everywhere() {
+    fn handles_and_builders_are_send_sync_and_unwind_safe() {
         goes_everywhere::<AddressHandle>();
         goes_everywhere::<CompletionChannel>();
         goes_everywhere::<CompletionQueue>();

@@ -385,7 +385,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_request_is_told_by_is_in_its_slot_alone() {
+    fn a_reused_slot_has_nothing_of_its_former_request() {
         let mut slab = Slab::new(2);
         let list = Memory::List(vec![Memory::None, Memory::None]);
         let id = slab.insert_any(5, 50, list, None).unwrap();
@@ -405,7 +405,7 @@ mod tests {
     }
 
     #[test]
-    fn ids_are_those_that_users_cannot_have() {
+    fn ids_are_in_the_reserved_range() {
         let mut slab = Slab::new(3);
         for turn in 1..4 {
             assert!(slab.insert_bare(turn, 0).unwrap() >= RESERVED_WR_IDS);
@@ -446,7 +446,7 @@ mod tests {
     }
 
     #[test]
-    fn when_all_tags_are_used_up_there_is_a_table_without_places() {
+    fn a_table_has_no_slots_once_all_tags_are_used_up() {
         let tags = Tags {
             next: AtomicU64::new(LAST_TAG - 1),
         };

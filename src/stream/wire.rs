@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_none_is_refused() {
+    fn malformed_hellos_are_refused() {
         let good = Hello {
             credits: 1,
             message_size: 1,

@@ -70,7 +70,7 @@ mod tests {
     }
 
     #[test]
-    fn each_way_says_the_same() {
+    fn all_kinds_of_results_carry_the_errno() {
         assert_eq!(number(|| Err(Code::BUSY)), libc::EBUSY);
         assert_eq!(negative(|| Err(Code::BUSY)), -libc::EBUSY);
         assert_eq!(minus_one(|| Err(Code::BUSY)), -1);

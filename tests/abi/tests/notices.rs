@@ -47,7 +47,7 @@ fn one_difference(change: impl FnOnce(&mut Abi)) -> String {
 }
 
 #[test]
-fn rust_is_the_committed_table() {
+fn rust_definitions_match_the_committed_table() {
     let report = compare::newest(&committed(), &Abi::of_rust());
     assert_eq!(report.errors, Vec::<String>::new());
 }

@@ -68,7 +68,7 @@ fn layout(name: &str, size: u64, align: u64, fields: &[(&str, u64, u64)]) -> Str
 }
 
 #[test]
-fn everything_of_a_header_is_found() {
+fn all_definitions_of_a_header_are_read() {
     let abi = read(SAMPLE).unwrap();
     assert_eq!(
         abi.headers.keys().collect::<Vec<_>>(),

@@ -217,7 +217,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_step_is_its_bytes() {
+    fn steps_survive_a_round_trip_through_bytes() {
         for kind in 0..=255 {
             let op = Op::read([kind, 1, 2, 3]);
             assert_eq!(Op::read(op.bytes()), op);

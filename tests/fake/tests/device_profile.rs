@@ -123,7 +123,7 @@ fn a_connectx_is_opened_as_it_was_found() {
 }
 
 #[test]
-fn a_context_is_refused_as_often_as_it_was() {
+fn recorded_refusals_of_contexts_are_repeated() {
     let text = Report::parse(CONNECTX).unwrap().device().unwrap();
     let text = format!("context.refused ENOMEM\n{text}");
     let bench = Bench::of_device(DeviceProfile::parse(&text).unwrap(), CommandPath::Auto);

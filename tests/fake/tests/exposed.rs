@@ -156,7 +156,7 @@ fn parts_of_pages_are_not_exposed_where_children_would_lose_the_rest() {
 
 #[test]
 #[cfg_attr(miri, ignore = "creates files in memory")]
-fn what_a_peer_writes_another_mapping_of_shared_memory_has() {
+fn writes_of_peers_are_seen_in_other_mappings_of_shared_memory() {
     let bench = Bench::newest();
     let (context, mut looped) = looped(&bench);
     let shared = SharedMemory::new(5000, PageSize::Base).unwrap();

@@ -506,7 +506,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: if cfg!(miri) { 6 } else { 512 }, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn f07_any_few_lies_are_survived(script in faults()) {
+    fn f07_random_faults_are_survived(script in faults()) {
         let bench = Bench::newest();
         for (k, effect) in script {
             bench.inject(When::Call(k), effect);

@@ -65,7 +65,7 @@ fn handles_can_be_dropped_in_any_order() {
 }
 
 #[test]
-fn many_lives_leave_nothing() {
+fn repeated_setup_and_teardown_leaves_nothing() {
     let bench = Bench::newest();
     let context = bench.context().unwrap();
     let mut before = None;
@@ -122,7 +122,7 @@ fn f19_a_process_that_lost_its_rights_goes_on_posting() {
 }
 
 #[test]
-fn f19_a_refused_doorbell_leaves_no_ghost_in_the_ring() {
+fn f19_a_request_whose_doorbell_is_refused_is_never_executed() {
     let bench = Bench::newest();
     let context = bench.context().unwrap();
     let mut looped = Loopback::new(&context).unwrap();
@@ -185,7 +185,7 @@ fn f19_a_doorbell_that_is_refused_while_others_are_under_way_leaves_its_request(
 }
 
 #[test]
-fn f25_a_completion_of_a_queue_pair_that_is_gone_has_no_owner() {
+fn f25_a_completion_of_a_destroyed_queue_pair_belongs_to_no_other() {
     let bench = Bench::newest();
     let context = bench.context().unwrap();
     let mut first = Loopback::new(&context).unwrap();

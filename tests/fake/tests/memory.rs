@@ -117,7 +117,7 @@ fn memory_that_is_in_use_is_not_given_back() {
 }
 
 #[test]
-fn memory_is_given_back_as_what_it_was() {
+fn memory_is_returned_only_as_its_original_type() {
     let bench = Bench::newest();
     let (_context, pd) = domain(&bench);
     let buffer = pd.register_owned(vec![3_u8; 10]).unwrap();

@@ -26,7 +26,7 @@ fn errnos_that_say_the_device_is_gone_are_no_refusals() {
 /// With each destroy refused in turn, and all of them at once: the posted receive is still written
 /// by the device after the handles are gone, so its memory must not have been freed.
 #[test]
-fn what_a_refused_destroy_leaves_is_given_up_with_its_memory() {
+fn memory_of_objects_whose_destroy_is_refused_is_leaked() {
     const DESTROYS: [Op; 3] = [
         Op::DestroyQueuePair,
         Op::DeregisterMemory,

@@ -166,7 +166,7 @@ fn f01_an_unreported_removal_is_discovered_by_the_destroy() {
 }
 
 #[test]
-fn a_device_that_is_gone_writes_to_nothing_that_came_back() {
+fn a_removed_device_does_not_write_to_returned_memory() {
     for after in REMOVALS {
         let bench = Bench::newest();
         let context = bench.context().unwrap();

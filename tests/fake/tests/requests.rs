@@ -487,7 +487,7 @@ fn opened(bench: &Bench) -> Arc<UverbsFile> {
 }
 
 #[test]
-fn what_has_no_name_is_never_requested() {
+fn unnamed_values_are_refused_before_the_kernel_sees_them() {
     for profile in [Profile::v7_2(), Profile::v4_20()] {
         for way in ways() {
             let bench = Bench::new(profile, way);
@@ -514,7 +514,7 @@ fn what_has_no_name_is_never_requested() {
 
 /// Otherwise the test above would accept a library that refuses everything.
 #[test]
-fn what_has_a_name_is_for_the_kernel_to_judge() {
+fn named_values_are_passed_to_the_kernel() {
     let bench = Bench::newest();
     for field in FIELDS {
         for raw in field.may.cases().0 {

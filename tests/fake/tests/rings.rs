@@ -194,7 +194,7 @@ fn json_lines_are_json() {
 }
 
 #[test]
-fn an_observer_that_panics_costs_nothing_but_what_it_would_have_seen() {
+fn an_observer_that_panics_misses_only_its_own_reports() {
     #[derive(Debug)]
     struct Panics;
     impl Observer for Panics {

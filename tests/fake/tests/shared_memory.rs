@@ -62,7 +62,7 @@ fn own(memory: &ExposedMemory, range: Range<usize>, turn: u64) {
 }
 
 #[test]
-fn exposed_memory_is_anybodys() {
+fn all_threads_may_access_exposed_memory() {
     let bench = Bench::newest();
     let (mut pair, memory) = peer(&bench);
     let remote = memory.remote().start();
@@ -129,7 +129,7 @@ fn exposed_memory_is_anybodys() {
 }
 
 #[test]
-fn pages_are_anybodys() {
+fn all_threads_may_access_pages() {
     let pages = Arc::new(Pages::new(61).unwrap());
     thread::scope(|scope| {
         for (from, len) in [(0, 7), (7, 12), (56, 5)] {
@@ -210,7 +210,7 @@ fn rings_are_read_while_they_are_written() {
 }
 
 #[test]
-fn what_was_put_before_an_index_is_there_behind_it() {
+fn values_are_visible_once_their_index_is_published() {
     let layout = RingLayout {
         producer: 128,
         consumer: 256,
@@ -285,7 +285,7 @@ fn records_and_registers_are_stored_to_by_all() {
 }
 
 #[test]
-fn memory_on_a_device_is_anybodys() {
+fn all_threads_may_access_device_memory() {
     let window = Window::new(Mapping::anonymous(4096).unwrap(), 64, 64).unwrap();
     thread::scope(|scope| {
         // Overlapping words of both widths.

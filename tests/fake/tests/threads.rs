@@ -297,7 +297,7 @@ fn calls_of_all_threads_are_recorded() {
 }
 
 #[test]
-fn pages_are_left_out_of_children_by_all() {
+fn all_threads_may_leave_pages_out_of_children() {
     let pages = Pages::new(3 * 4096).unwrap();
     let start = pages.as_ptr().addr();
     #[expect(unsafe_code, reason = "the pages are this test's own")]

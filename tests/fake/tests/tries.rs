@@ -109,7 +109,7 @@ fn a_queue_pair_that_may_be_gone_does_not_come_back() {
 }
 
 #[test]
-fn what_is_not_wanted_back_is_destroyed_once() {
+fn destroy_is_tried_only_once() {
     let bench = Bench::newest();
     let context = bench.context().unwrap();
     let Loopback { qp, pd, .. } = posted(&context);

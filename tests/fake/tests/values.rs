@@ -39,7 +39,7 @@ fn connect(pd: &ProtectionDomain, cq: &CompletionQueue, kind: QpType) -> QueuePa
 const KINDS_OF_RXE: [QpType; 3] = [QpType::Rc, QpType::Uc, QpType::Ud];
 
 #[test]
-fn a_state_without_a_name_changes_nothing() {
+fn unknown_states_are_refused_without_a_command() {
     let bench = Bench::newest();
     let context = bench.context().unwrap();
     let (pd, cq) = (context.alloc_pd().unwrap(), context.create_cq(8).unwrap());
@@ -77,7 +77,7 @@ fn a_state_without_a_name_changes_nothing() {
 /// However its number is given, a reset is one: a queue that owns memory accepts it only through
 /// its own function, and a raw one starts over.
 #[test]
-fn there_is_one_reset() {
+fn a_reset_given_by_number_is_a_reset() {
     let bench = Bench::newest();
     let context = bench.context().unwrap();
     let (pd, mut cq) = (context.alloc_pd().unwrap(), context.create_cq(32).unwrap());
@@ -145,7 +145,7 @@ fn by_hand(qp: &mut QueuePair, context: &Context) {
 }
 
 #[test]
-fn what_is_made_has_a_name() {
+fn creations_with_unnamed_kinds_or_flags_are_refused() {
     let bench = Bench::newest();
     let context = bench.context().unwrap();
     let (pd, cq) = (context.alloc_pd().unwrap(), context.create_cq(8).unwrap());
@@ -350,7 +350,7 @@ proptest! {
 
 /// Otherwise the property above would only be about queue pairs in RESET.
 #[test]
-fn random_changes_lead_somewhere() {
+fn random_changes_reach_all_states() {
     use proptest::strategy::ValueTree;
     use proptest::test_runner::TestRunner;
 

@@ -111,7 +111,7 @@ fn a_completion_taken_by_one_queue_is_gone_and_given_back_by_others() {
 }
 
 #[test]
-fn what_a_reset_discarded_is_finished_by_no_completion_of_before() {
+fn completions_from_before_a_reset_complete_nothing() {
     let (context, pd) = opened();
     let mut looped = Loopback::new(&context).unwrap();
     let [old, message] = looped.pd.buffers::<2>(8).unwrap();

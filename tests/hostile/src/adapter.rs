@@ -237,7 +237,7 @@ mod tests {
 
     /// Otherwise nothing of the rings would be fuzzed.
     #[test]
-    fn the_device_carries_a_request() {
+    fn some_tape_completes_a_request() {
         let adapter = Adapter::default();
         let context = open(Arc::new(adapter.clone())).unwrap();
         let (pd, mut cq, mut qp) = queues(&context, false).unwrap();
@@ -434,7 +434,7 @@ mod tests {
     /// Where completions carry the device's numbers, which are reused at once: a completion that is
     /// pending for a destroyed queue pair does not belong to the next one with its number.
     #[test]
-    fn the_devices_number_comes_again() {
+    fn a_reused_device_number_names_the_new_queue_pair() {
         let adapter = Adapter::by_device();
         let context = open(Arc::new(adapter.clone())).unwrap();
         let (pd, mut cq, mut first) = queues(&context, false).unwrap();
@@ -469,7 +469,7 @@ mod tests {
 
     /// Two requests whose completions are reported as one.
     #[test]
-    fn the_device_compresses() {
+    fn compressed_completions_are_polled_one_by_one() {
         let adapter = Adapter::default();
         let context = open(Arc::new(adapter.clone())).unwrap();
         let (pd, mut cq, mut qp) = queues(&context, true).unwrap();

@@ -46,7 +46,7 @@ impl Bench {
 }
 
 #[test]
-fn a_state_without_a_name_changes_nothing() {
+fn unknown_states_are_refused_without_a_command() {
     let bench = Bench::new();
     let (pd, cq, mut safe) = queues(&bench.context, false).unwrap();
     let mut raw = connect(&pd, &cq);
@@ -143,7 +143,7 @@ fn a_reset_starts_over() {
 }
 
 #[test]
-fn what_is_made_has_a_name() {
+fn creations_with_unnamed_kinds_or_flags_are_refused() {
     let bench = Bench::new();
     let (pd, cq, _) = queues(&bench.context, false).unwrap();
     let adapter = bench.context.mlx5().unwrap();

@@ -152,12 +152,12 @@ fn sweep(device: Device) {
 }
 
 #[test]
-fn no_number_of_rxe_makes_the_library_allocate_by_it() {
+fn numbers_from_rxe_cause_no_large_allocations() {
     sweep(Device::Rxe);
 }
 
 #[test]
-fn no_number_of_mlx5_makes_the_library_allocate_by_it() {
+fn numbers_from_mlx5_cause_no_large_allocations() {
     sweep(Device::Mlx5);
 }
 
@@ -193,7 +193,7 @@ unsafe impl Kernel for Doorbells {
 }
 
 #[test]
-fn no_number_of_doorbells_is_believed_that_cannot_be() {
+fn impossible_numbers_of_doorbells_are_refused() {
     for (count, is_believed) in [
         (16, true),
         (512, true),

@@ -155,7 +155,7 @@ fn measure(device: &str, context: &Context, sizes: &[usize]) -> bool {
 }
 
 #[test]
-fn the_ten_thousandth_costs_what_the_tenth_does() {
+fn the_cost_per_object_does_not_grow() {
     let sizes = SIZES.map(|size| format!("{size:9}")).join(" ");
     println!("{:24}{sizes}     ratio     bytes", "µs each, others:");
     let mlx5 = OpenOptions::new().kernel(Arc::new(Timed(mlx5_kernel())));

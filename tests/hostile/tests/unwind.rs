@@ -137,7 +137,7 @@ fn in_queue(qp: &owned::QueuePair) -> usize {
 }
 
 #[test]
-fn only_a_reset_leads_on_from_one_of_unknown_outcome() {
+fn after_a_reset_of_unknown_outcome_only_a_reset_is_allowed() {
     for device in Device::here() {
         let (mut life, bomb) = ready(device);
         let [buffer] = life.pds[0].buffers::<1>(8).unwrap();

@@ -73,7 +73,7 @@ pub const REQUIREMENTS: &[Requirement] = &[
         since: fake(Feature::InvokeWrite),
         what: "`DEVICE/INVOKE_WRITE`: legacy commands by ioctl",
         without: "`write(2)`, which is refused after `setuid`",
-        test: "the_heart_of_the_verbs_beats_on_every_kernel",
+        test: "the_core_verbs_work_on_every_kernel",
         tried: Tried::MadeUp,
     },
     Requirement {
@@ -94,7 +94,7 @@ pub const REQUIREMENTS: &[Requirement] = &[
         since: fake(Feature::ContextMethods),
         what: "`DEVICE/GET_CONTEXT`, `ASYNC_EVENT/ALLOC`; access that a device may ignore",
         without: "the legacy command, which brings its event file; such access is not asked for",
-        test: "the_heart_of_the_verbs_beats_on_every_kernel",
+        test: "the_core_verbs_work_on_every_kernel",
         tried: Tried::MadeUp,
     },
     Requirement {
@@ -108,14 +108,14 @@ pub const REQUIREMENTS: &[Requirement] = &[
         since: fake(Feature::QueueMethods),
         what: "methods of `QP`, `SRQ`, `WQ`; an event file per queue",
         without: "legacy commands",
-        test: "the_heart_of_the_verbs_beats_on_every_kernel",
+        test: "the_core_verbs_work_on_every_kernel",
         tried: Tried::MadeUp,
     },
     Requirement {
         since: fake(Feature::CqMethods),
         what: "methods of `CQ`; earlier where the kernel is configured for it (`INFINIBAND_EXP_LEGACY_VERBS_NEW_UAPI`)",
         without: "legacy commands",
-        test: "the_heart_of_the_verbs_beats_on_every_kernel",
+        test: "the_core_verbs_work_on_every_kernel",
         tried: Tried::MadeUp,
     },
     Requirement {
@@ -129,14 +129,14 @@ pub const REQUIREMENTS: &[Requirement] = &[
         since: fake(Feature::GidMethods),
         what: "`DEVICE/QUERY_GID_TABLE`, `QUERY_GID_ENTRY`",
         without: "sysfs",
-        test: "the_heart_of_the_verbs_beats_on_every_kernel",
+        test: "the_core_verbs_work_on_every_kernel",
         tried: Tried::MadeUp,
     },
     Requirement {
         since: fake(Feature::ExtendedOfRxe),
         what: "rxe: extended commands (`QUERY_DEVICE`)",
         without: "plain commands",
-        test: "the_heart_of_the_verbs_beats_on_every_kernel",
+        test: "the_core_verbs_work_on_every_kernel",
         tried: Tried::Booted("5.10"),
     },
     Requirement {
@@ -164,7 +164,7 @@ pub const REQUIREMENTS: &[Requirement] = &[
         since: fake(Feature::AddressNumbers),
         what: "rxe: numbers of address handles",
         without: "each datagram says its whole path",
-        test: "the_heart_of_the_verbs_beats_on_every_kernel",
+        test: "the_core_verbs_work_on_every_kernel",
         tried: Tried::Booted("5.10"),
     },
     Requirement {
@@ -234,7 +234,7 @@ pub const REQUIREMENTS: &[Requirement] = &[
         since: fake(Feature::RobustUdata),
         what: "the core announces that drivers check their input (`ROBUST_UDATA`)",
         without: "nothing depends on it",
-        test: "the_heart_of_the_verbs_beats_on_every_kernel",
+        test: "the_core_verbs_work_on_every_kernel",
         tried: Tried::Booted("6.12"),
     },
     Requirement {

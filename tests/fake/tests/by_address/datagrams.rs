@@ -135,7 +135,7 @@ fn a_service_that_refuses_or_is_not_there_says_so() {
 }
 
 #[test]
-fn only_what_peers_can_reach_is_told() {
+fn unusable_answers_and_timers_are_refused() {
     let bench = Bench::newest();
     let (client, server) = (Side::new(&bench), Side::new(&bench));
     let service = server.service();

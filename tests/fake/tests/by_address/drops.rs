@@ -17,7 +17,7 @@ use crate::eventually;
 use crate::side::{Side, connected, request};
 
 #[test]
-fn whoever_waits_for_what_is_dropped_is_told() {
+fn peers_of_dropped_requests_and_connections_are_notified() {
     let bench = Bench::newest();
     let (client, server) = (Side::new(&bench), Side::new(&bench));
     let listener = server.listen();
@@ -67,7 +67,7 @@ fn whoever_waits_for_what_is_dropped_is_told() {
 
 #[test]
 #[expect(clippy::mem_forget, reason = "safe programs may")]
-fn what_is_forgotten_holds_up_nobody() {
+fn forgotten_requests_and_connections_block_no_others() {
     let bench = Bench::newest();
     let (client, server) = (Side::new(&bench), Side::new(&bench));
     let listener = server.listen();

@@ -83,7 +83,7 @@ fn both_sides_hear_of_each_other_and_exchange_messages() {
 }
 
 #[test]
-fn a_queue_pair_is_moved_with_its_own_rights_and_timers_and_the_least_of_both_depths() {
+fn a_queue_pair_is_connected_with_its_own_settings_and_the_lesser_depths() {
     let bench = Bench::newest();
     let (client, server) = (Side::new(&bench), Side::new(&bench));
     let listener = server.listen();
@@ -143,7 +143,7 @@ fn a_connection_of_an_open_channel_takes_eleven_commands() {
 }
 
 #[test]
-fn ipv6_is_as_good_with_its_scope_and_a_wildcard_takes_both() {
+fn ipv6_with_a_scope_connects_and_a_wildcard_accepts_both_families() {
     let bench = Bench::newest();
     let (client, server) = (Side::new(&bench), Side::new(&bench));
     let any = "[::]:0".parse().unwrap();

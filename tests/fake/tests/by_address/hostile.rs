@@ -46,7 +46,7 @@ const SPOILS: [(&str, Spoil); 8] = [
 ];
 
 #[test]
-fn f17_events_that_cannot_be_end_in_errors_and_hold_up_nobody() {
+fn f17_impossible_events_are_errors_and_block_no_others() {
     let short = Duration::from_millis(20);
     for (what, spoil) in SPOILS {
         let bench = Bench::newest();

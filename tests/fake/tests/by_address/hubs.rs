@@ -84,7 +84,7 @@ fn messages_go_both_ways_and_the_end_of_the_peer_comes_after_them() {
 }
 
 #[test]
-fn one_that_waits_hears_of_the_end_and_there_is_room_for_others_then() {
+fn a_waiting_receive_ends_when_the_peer_leaves_and_its_place_is_freed() {
     let bench = Bench::newest();
     let (client, server) = (Side::new(&bench), Side::new(&bench));
     let listener = server.listen();
@@ -230,7 +230,7 @@ fn what_cannot_be_connected_leaves_nothing_behind() {
 }
 
 #[test]
-fn a_hub_that_is_closed_ends_them_and_a_forgotten_one_holds_up_nobody() {
+fn a_dropped_hub_ends_its_connections_even_if_forgotten() {
     let bench = Bench::newest();
     let (client, server) = (Side::new(&bench), Side::new(&bench));
     let listener = server.listen();

@@ -91,7 +91,7 @@ fn every_step_can_be_taken_by_hand() {
 }
 
 #[test]
-fn events_of_what_is_gone_are_nobodys() {
+fn events_of_dropped_ids_are_discarded() {
     let bench = Bench::newest();
     let (server, client) = (bench.channel().unwrap(), bench.channel().unwrap());
     let (listener, at) = listen(&server, PortSpace::Tcp);
@@ -149,7 +149,7 @@ fn a_datagram_service_is_found_and_refuses() {
 }
 
 #[test]
-fn a_group_is_left_when_its_join_is_dropped_and_its_id_lives_so_long() {
+fn dropping_a_join_leaves_the_group_and_frees_its_id() {
     let bench = Bench::newest();
     let channel = bench.channel().unwrap();
     let id = channel.create_id(PortSpace::Udp).unwrap();

@@ -60,7 +60,7 @@ fn a_refusal_says_why_and_the_queue_pair_is_used_again() {
 }
 
 #[test]
-fn nobody_listens_or_nobody_is_there() {
+fn missing_listeners_and_unreachable_hosts_are_reported() {
     let bench = Bench::newest();
     let client = Side::new(&bench);
     let at = |address: [u8; 4]| SocketAddr::from((address, 4791));
@@ -92,7 +92,7 @@ fn nobody_listens_or_nobody_is_there() {
 }
 
 #[test]
-fn own_limits_pass_and_the_peer_is_told() {
+fn timeouts_end_each_step_and_the_peer_is_notified() {
     let bench = Bench::newest();
     let (client, server) = (Side::new(&bench), Side::new(&bench));
     // A server that takes requests and says nothing.

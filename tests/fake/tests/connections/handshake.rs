@@ -189,7 +189,7 @@ fn a_queue_pair_number_that_is_in_use_is_stale() {
 }
 
 #[test]
-fn data_that_comes_first_establishes() {
+fn a_notified_event_establishes_the_connection() {
     let bench = Bench::newest();
     let (server, client) = (
         bench.connection_manager().unwrap(),

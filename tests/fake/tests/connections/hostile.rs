@@ -13,7 +13,7 @@ use uverbs_uapi::rdma_user_cm::RDMA_USER_CM_CMD_GET_EVENT;
 use crate::errno;
 
 #[test]
-fn f07_what_was_not_written_is_no_answer() {
+fn f07_replies_that_are_not_written_are_bad_replies() {
     let bench = Bench::newest();
     let file = bench.connection_manager().unwrap();
     let id = resolve(&file, 1, PortSpace::Tcp, 1).unwrap();

@@ -15,7 +15,7 @@ use crate::errno;
 const SOON: Duration = Duration::from_secs(1);
 
 #[test]
-fn an_idle_id_is_good_for_nothing_but_an_address() {
+fn an_idle_id_accepts_only_addresses() {
     let bench = Bench::newest();
     let file = bench.connection_manager().unwrap();
     let id = cm::create_id(&file, 1, PortSpace::Tcp, QpType::Rc).unwrap();
@@ -127,7 +127,7 @@ fn a_route_needs_time_and_a_connect_may_be_repeated_with_less_data() {
 }
 
 #[test]
-fn options_have_their_times() {
+fn options_are_refused_in_the_wrong_state() {
     let bench = Bench::newest();
     let file = bench.connection_manager().unwrap();
     let id = cm::create_id(&file, 1, PortSpace::Tcp, QpType::Rc).unwrap();

@@ -136,7 +136,7 @@ fn atomics_bring_the_old_value_and_immediates_their_number() {
 
 /// One connection floods a hub that does not take its messages; another goes on.
 #[test]
-fn a_connection_that_is_not_listened_to_uses_up_its_backlog_alone() {
+fn an_unread_connection_exhausts_only_its_own_backlog() {
     let context = Bench::newest().context().unwrap();
     let pd = context.alloc_pd().unwrap();
     let clients = hub(&pd, |hub| hub.buffers(64));
@@ -391,7 +391,7 @@ fn places_are_limited_and_used_again() {
 }
 
 #[test]
-fn who_is_refused_a_place_still_wakes_those_whose_completions_it_took() {
+fn a_refused_prepare_wakes_the_receivers_whose_completions_it_took() {
     let context = Bench::newest().context().unwrap();
     let pd = context.alloc_pd().unwrap();
     let a = hub(&pd, |hub| hub.connections(2));

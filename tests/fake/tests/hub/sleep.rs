@@ -90,7 +90,7 @@ fn threads_that_wait_for_nothing_sleep() {
 }
 
 #[test]
-fn without_a_driver_the_turn_to_stand_in_is_handed_on() {
+fn without_a_driver_waiting_threads_take_turns_polling() {
     let context = Bench::newest().context().unwrap();
     let pd = context.alloc_pd().unwrap();
     let (a, b) = (hub(&pd, |hub| hub), hub(&pd, |hub| hub));

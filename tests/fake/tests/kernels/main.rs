@@ -18,7 +18,7 @@ use uverbs_fake::Profile;
 use crate::heart::heart;
 
 #[test]
-fn the_heart_of_the_verbs_beats_on_every_kernel() {
+fn the_core_verbs_work_on_every_kernel() {
     for profile in thinned(Profile::ALL, 3) {
         let ways = heart(*profile);
         let way = |op: Op| {

@@ -78,7 +78,7 @@ fn all_sizes_go_both_ways_at_once() {
 }
 
 #[test]
-fn a_reader_that_never_reads_makes_its_own_writer_wait_and_nobody_else() {
+fn a_peer_that_never_reads_blocks_only_its_own_writer() {
     let bench = Bench::newest();
     let (client, server) = (End::new(&bench), End::new(&bench));
     let listener = server.listen();

@@ -71,7 +71,7 @@ fn each_direction_ends_by_itself() {
 }
 
 #[test]
-fn a_peer_that_goes_is_told_from_one_that_ended_at_any_moment() {
+fn a_lost_peer_is_distinguished_from_a_shutdown_at_any_moment() {
     let bench = Bench::newest();
     let (client, server) = (End::new(&bench), End::new(&bench));
     let listener = server.listen();
@@ -104,7 +104,7 @@ fn a_peer_that_goes_is_told_from_one_that_ended_at_any_moment() {
 }
 
 #[test]
-fn those_who_wait_hear_of_the_end() {
+fn blocked_readers_and_writers_end_with_the_connection() {
     let bench = Bench::newest();
     let (client, server) = (End::new(&bench), End::new(&bench));
     let listener = server.listen();
@@ -174,7 +174,7 @@ fn what_cannot_be_connected_says_why() {
 }
 
 #[test]
-fn a_forgotten_stream_holds_up_nobody() {
+fn a_forgotten_stream_blocks_no_others() {
     let bench = Bench::newest();
     let (client, server) = (End::new(&bench), End::new(&bench));
     let listener = server.listen();

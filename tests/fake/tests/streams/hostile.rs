@@ -162,7 +162,7 @@ fn a_peer_gets_what_it_has_credits_for_and_no_more() {
 }
 
 #[test]
-fn who_speaks_something_else_is_refused() {
+fn clients_with_another_protocol_are_refused() {
     let mut other = HELLO;
     other[4] = 2;
     let mut no_credit = HELLO;
@@ -187,7 +187,7 @@ fn who_speaks_something_else_is_refused() {
 }
 
 #[test]
-fn a_listener_that_speaks_something_else_is_told_from_a_stream() {
+fn listeners_with_another_protocol_are_reported() {
     let mut other = HELLO;
     other[4] = 9;
     let bench = Bench::newest();

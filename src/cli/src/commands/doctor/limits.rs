@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn the_controllers_folder_in_both_worlds() {
+    fn the_cgroup_folder_is_found_in_v1_and_v2() {
         assert_eq!(
             folder("0::/user.slice/x.scope\n"),
             Some("/sys/fs/cgroup/user.slice/x.scope".into())

@@ -285,7 +285,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn bytes_are_known_again_and_no_others_are() {
+    fn compare_accepts_only_the_filled_bytes() {
         let mut bytes = [0; 300];
         fill(&mut bytes, 7);
         compare(&bytes, 7).unwrap();

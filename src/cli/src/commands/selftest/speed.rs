@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn a_median_ends() {
+    fn a_median_takes_a_bounded_number_of_rounds() {
         let mut count = 0;
         median(|| {
             count += 1;

@@ -221,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn a_row_is_of_one_connection_and_of_all() {
+    fn a_row_has_total_minimum_median_and_maximum() {
         let row = timing(Step::Connect, 2000, &[400, 100, 900, 200]).row();
         assert_eq!(row.count, 4);
         let found = [row.total_ms, row.min_us, row.median_us, row.max_us];
@@ -236,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_took_is_zero() {
+    fn a_step_that_nobody_took_has_only_zeros() {
         let row = Timing::new(Step::Accept).row();
         assert_eq!(row.count, 0);
         let found = [row.total_ms, row.median_us, row.max_us, row.per_second];

@@ -128,7 +128,7 @@ fn a_server_without_a_client_ends() {
 }
 
 #[test]
-fn other_numbers_on_either_side_are_told() {
+fn different_numbers_of_connections_are_reported_with_a_hint() {
     let fewer = Settings {
         wait: SHORT,
         ..settings(5, 5)

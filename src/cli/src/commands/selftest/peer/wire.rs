@@ -241,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_end_and_are_text() {
+    fn malformed_lines_are_errors() {
         assert_eq!(line(&mut &b"done\nrest"[..]).unwrap(), "done");
         assert!(line(&mut &b"done"[..]).is_err());
         assert!(line(&mut &b"\xff\xfe\n"[..]).is_err());
