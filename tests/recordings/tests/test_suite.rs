@@ -68,7 +68,7 @@ fn requests_of_the_test_suite_to_connectx_are_made() {
 }
 
 #[test]
-fn little_is_kept() {
+fn committed_recordings_are_small() {
     let files = std::fs::read_dir(folder()).unwrap();
     let sizes = files.map(|file| file.unwrap().metadata().unwrap().len());
     assert!(sizes.sum::<u64>() < MOST);

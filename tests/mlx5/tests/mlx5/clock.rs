@@ -55,7 +55,7 @@ impl Stamped {
 }
 
 #[test]
-fn counts_go_on_and_are_the_time() {
+fn the_clock_advances_and_agrees_with_the_time_of_day() {
     let context = open();
     let clock = context.mlx5().unwrap().clock().unwrap();
     assert_eq!(clock.frequency_khz(), 1_000_000);

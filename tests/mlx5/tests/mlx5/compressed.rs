@@ -131,7 +131,7 @@ fn one(cq: &mut CompletionQueue, at_once: bool) -> WorkCompletion {
 }
 
 #[test]
-fn they_are_what_was_posted_through_many_turns_of_the_ring() {
+fn compressed_completions_match_the_posts_through_many_wraps_of_the_ring() {
     let context = open();
     for entries in ALL {
         let mut ends = Ends::new(&context, entries);
@@ -144,7 +144,7 @@ fn they_are_what_was_posted_through_many_turns_of_the_ring() {
 }
 
 #[test]
-fn they_stay_when_the_queue_is_resized() {
+fn compressed_completions_survive_a_resize() {
     let context = open();
     for entries in ALL {
         let mut ends = Ends::new(&context, entries);
@@ -163,7 +163,7 @@ fn they_stay_when_the_queue_is_resized() {
 }
 
 #[test]
-fn those_of_a_former_life_are_passed_over() {
+fn compressed_completions_of_a_former_incarnation_are_skipped() {
     let context = open();
     for entries in ALL {
         let mut ends = Ends::new(&context, entries);
@@ -179,7 +179,7 @@ fn those_of_a_former_life_are_passed_over() {
 /// The device says that its entry represents more completions than possible. Where the next entry
 /// is, is unknown then.
 #[test]
-fn f24_a_count_that_cannot_be_is_an_error_that_stays() {
+fn f24_an_impossible_count_is_a_lasting_error() {
     let (context, mut model) = (open(), Model::open());
     let mut ends = Ends::new(&context, ALL[0]);
     model.make("spoil 0 1 length");

@@ -143,7 +143,7 @@ fn dynamic_ends_agree_when_they_are_made() {
 /// Each transition that the kernel allows to carry options: from INIT, from RTR, and when it is
 /// already in RTS.
 #[test]
-fn any_change_after_init_carries_them() {
+fn options_are_negotiated_at_any_transition_after_init() {
     let end = End::of(&open());
     for carrier in 0..3 {
         let (mut qp, steps) = end.initialized();
@@ -164,7 +164,7 @@ fn any_change_after_init_carries_them() {
 }
 
 #[test]
-fn what_cannot_be_agreed_to_is_reported() {
+fn unacceptable_options_are_reported() {
     let end = End::of(&open());
     let mut prepared = end.prepare(QpType::Rc);
     for (vendor_id, comp_mask, kind) in [

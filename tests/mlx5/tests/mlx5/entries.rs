@@ -79,7 +79,7 @@ fn f24_an_entry_of_no_queue_is_skipped() {
 }
 
 #[test]
-fn f24_what_is_not_looked_at_does_no_harm() {
+fn f24_fields_that_are_not_read_do_no_harm() {
     for kind in ["qpn", "signature", "length"] {
         let mut writer = Writer::new();
         writer.spoil(kind);

@@ -62,7 +62,7 @@ fn device_memory_is_written_and_read_by_this_side_and_by_peers() {
 }
 
 #[test]
-fn device_memory_counts() {
+fn atomics_change_device_memory() {
     let mut pair = Pair::new(QpType::Rc);
     let memory = allocate(&pair.b.context, 64);
     memory.write(8, &41_u64.to_ne_bytes()).unwrap();
@@ -101,7 +101,7 @@ fn device_memory_outlives_its_handle_and_comes_back() {
 }
 
 #[test]
-fn what_device_memory_cannot_be_is_refused() {
+fn impossible_device_memory_is_refused() {
     let (context, other) = (open(), open());
     let adapter = context.mlx5().unwrap();
     let most = context.device_attr().max_dm_size;
@@ -140,7 +140,7 @@ fn what_device_memory_cannot_be_is_refused() {
 }
 
 #[test]
-fn what_goes_nowhere_is_lost_and_zeros_come_from_there() {
+fn the_null_region_discards_writes_and_reads_as_zeros() {
     let mut pair = Pair::new(QpType::Rc);
     let null: NullRegion = pair.a.pd.null_region().unwrap();
     let there = Registered::remote_all(&pair.b.pd, 256);

@@ -27,7 +27,7 @@ fn requests_of(leaf: &uverbs::mlx5::sched::Leaf) -> Leaves<'_> {
 }
 
 #[test]
-fn a_tree_stands_changes_and_goes() {
+fn a_tree_is_created_changed_and_destroyed() {
     let (mut model, context) = (Model::open(), open());
     let nothing = model.ask("census 0");
     let scheduler = scheduler(&context);

@@ -102,7 +102,7 @@ fn the_device_writes_long_messages_and_the_poller_short_ones() {
 }
 
 #[test]
-fn they_fill_their_sges_through_many_turns_of_the_rings() {
+fn messages_in_completions_fill_their_sges_through_many_wraps_of_the_ring() {
     let context = open();
     let mut ends = Ends::new(&context, QpType::Rc, EntrySize::Short);
     let target = Registered::local(&ends.pd, 512);
@@ -124,7 +124,7 @@ fn they_fill_their_sges_through_many_turns_of_the_rings() {
 }
 
 #[test]
-fn what_stands_beside_a_message_is_reported_as_ever() {
+fn immediate_data_is_reported_with_a_message_in_its_completion() {
     let context = open();
     let mut ends = Ends::new(&context, QpType::Rc, EntrySize::Short);
     let target = Registered::local(&ends.pd, 64);
@@ -185,7 +185,7 @@ fn owned_queue_pairs_get_their_messages_and_after_a_reset_their_memory() {
 }
 
 #[test]
-fn what_cannot_have_that_is_refused() {
+fn queue_pairs_that_cannot_scatter_to_completions_are_refused() {
     let context = open();
     let pd = context.alloc_pd().unwrap();
     let cq = context.create_cq(8).unwrap();

@@ -95,7 +95,7 @@ impl Load {
 }
 
 #[test]
-fn f01_the_driver_lets_go_under_load() {
+fn f01_the_driver_is_unbound_under_load() {
     uses_the_machine_up();
     kernel_may_say("mlx5");
     // The kernel destroys queues, keys and contexts that are in use, and removes the doorbells
@@ -175,7 +175,7 @@ fn f01_the_driver_lets_go_under_load() {
 /// As after an upgrade of the driver: the old handles are useless, new ones work as before. What
 /// the firmware lost meanwhile is reported by the new ones.
 #[test]
-fn ib_f04_the_driver_comes_back() {
+fn ib_f04_the_driver_is_bound_again() {
     uses_the_machine_up();
     kernel_may_say("mlx5");
     let address = address();

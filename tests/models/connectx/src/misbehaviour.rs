@@ -87,7 +87,7 @@ mod tests {
     use std::collections::BTreeSet;
 
     #[test]
-    fn each_has_one_name_of_its_own() {
+    fn misbehaviours_have_unique_names() {
         let kinds: BTreeSet<_> = Misbehaviour::ALL.iter().map(|(_, kind, _)| kind).collect();
         assert_eq!(kinds.len(), Misbehaviour::ALL.len());
         for (name, kind, _) in Misbehaviour::ALL {

@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn the_tree_is_kept_whole() {
+    fn elements_with_wrong_parents_or_users_are_refused() {
         let mut tree = Scheduler::default();
         let root = tree.add(1, element(ElementKind::Tsar, 0)).unwrap();
         let leaf = tree.add(1, element(ElementKind::QueueGroup, root)).unwrap();

@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn or_as_early_as_possible() {
+    fn numbers_are_reused_early_on_request() {
         let mut table = Table::new(4, 7);
         table.reuse_early();
         assert_eq!([4, 5].map(|_| table.add(1, ()).unwrap()), [4, 5]);

@@ -339,7 +339,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_goes_in_comes_out_in_order_and_across_the_edge() {
+    fn elements_come_out_in_order_across_the_wrap() {
         let mut ring = Ring::new(3, 48, Side::Producer).expect("memory");
         assert_eq!(ring.capacity(), 3);
         for round in 0_u8..10 {
@@ -375,7 +375,7 @@ mod tests {
     }
 
     #[test]
-    fn a_peer_index_outside_is_held_to_the_ring() {
+    fn an_index_beyond_the_ring_is_masked() {
         let ring = Ring::new(3, 64, Side::Consumer).expect("memory");
         ring.memory.store(PRODUCER, 0xffff_fff9);
         assert_eq!(ring.count(), 1);

@@ -323,7 +323,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn of_a_table_only_what_was_filled_counts() {
+    fn only_filled_entries_of_a_table_are_kept() {
         let field = |name: &str, number| Field {
             name: name.to_owned(),
             out: true,
@@ -348,7 +348,7 @@ mod tests {
     }
 
     #[test]
-    fn makers_are_known_by_their_names() {
+    fn commands_that_create_are_recognised_by_name() {
         for name in [
             "CQ_CREATE",
             "ALLOC_PD",

@@ -68,7 +68,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_nearest_is_compared_by_attribute() {
+    fn calls_are_compared_with_the_most_similar_one() {
         let theirs = Shapes::parse(
             "CQ_CREATE ok CQE:4 FLAGS:4 FLAGS=0x1\nCQ_CREATE ok CQE:4 FD:0\nPD_ALLOC ok\n",
         );

@@ -99,7 +99,7 @@ fn f27_many_threads_make_and_destroy_on_one_context() {
 /// Threads read events while the objects of these events are destroyed. None hangs, and nothing
 /// waits for them.
 #[test]
-fn f29_readers_of_events_and_the_end_of_their_objects() {
+fn f29_objects_are_destroyed_while_events_are_read() {
     let before = Objects::now();
     let context = verbs_tests::open();
     let over = AtomicBool::new(false);

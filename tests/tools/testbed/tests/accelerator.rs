@@ -18,7 +18,7 @@ fn tried(qemu: &str, patience: Duration) -> Answer {
 
 #[test]
 #[ignore = "needs QEMU"]
-fn what_boots_kernels_is_found_to() {
+fn an_emulator_that_boots_a_kernel_is_accepted() {
     ensure(&[Tool::Qemu]).unwrap();
     let release = Kernel::named("6.12").unwrap().fetch().unwrap();
     assert_eq!(tried(QEMU, LONG), Answer::Boots(release));
@@ -26,7 +26,7 @@ fn what_boots_kernels_is_found_to() {
 
 #[test]
 #[ignore = "needs QEMU"]
-fn what_boots_none_is_found_not_to_in_time() {
+fn an_emulator_that_boots_none_is_rejected_in_time() {
     ensure(&[Tool::Qemu]).unwrap();
     // The emulator needs longer: a kernel that does not boot in time counts as one that never does.
     let since = Instant::now();

@@ -278,7 +278,7 @@ mod tests {
     ], "total_mutants": 4}"#;
 
     #[test]
-    fn what_does_not_compile_is_no_change_and_lines_do_not_count() {
+    fn mutants_that_do_not_compile_do_not_count() {
         let found = score(OUTCOMES).unwrap();
         assert_eq!(found.noticed, 2);
         assert_eq!(found.missed, ["a.rs:3:2: replace + with - in g"]);
@@ -287,7 +287,7 @@ mod tests {
     }
 
     #[test]
-    fn survivors_are_listed_and_few() {
+    fn unlisted_or_too_many_survivors_fail() {
         let listed = BTreeMap::from([("x".to_owned(), "why".to_owned())]);
         let of = |noticed, missed: &[&str]| Score {
             noticed,

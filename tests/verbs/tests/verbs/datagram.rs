@@ -104,7 +104,7 @@ fn with_immediate_and_in_several_sges() {
 }
 
 #[test]
-fn roce_an_answer_needs_nothing_but_the_question() {
+fn roce_a_datagram_is_answered_by_its_header_and_completion() {
     let mut pair = pair();
     let address = to_b(&pair);
     let to = Registered::local(&pair.b.pd, 256);
@@ -127,7 +127,7 @@ fn roce_an_answer_needs_nothing_but_the_question() {
 }
 
 #[test]
-fn roce_by_ipv6_too() {
+fn roce_datagrams_arrive_over_ipv6() {
     let mut pair = pair();
     let table = pair.a.context.gid_table().unwrap();
     let v6 = |entry: &&uverbs::gid::GidEntry| {
@@ -161,7 +161,7 @@ fn roce_by_ipv6_too() {
 }
 
 #[test]
-fn the_wrong_queue_key_is_not_let_in() {
+fn datagrams_with_a_wrong_qkey_are_dropped() {
     verbs_tests::kernel_may_say("bad qkey");
     let mut pair = pair();
     let address = to_b(&pair);

@@ -216,7 +216,7 @@ fn a_receive_into_memory_that_is_not_registered() {
 }
 
 #[test]
-fn f28_no_receive_and_no_patience() {
+fn f28_rnr_retries_run_out_without_a_receive() {
     requests_fail();
     let mut pair = Pair::with(QpType::Rc, |builder| {
         builder
@@ -230,7 +230,7 @@ fn f28_no_receive_and_no_patience() {
 }
 
 #[test]
-fn no_receive_and_patience() {
+fn infinite_rnr_retries_wait_for_a_receive() {
     let mut pair = Pair::with(QpType::Rc, |mut builder| {
         builder = builder
             .rnr_retry(RnrRetry::new(7).unwrap())

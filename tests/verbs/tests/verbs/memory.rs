@@ -69,7 +69,7 @@ fn f21_reasons_why_memory_cannot_be_registered_are_distinguished() {
 }
 
 #[test]
-fn work_requests_address_a_region_as_its_maker_said() {
+fn work_requests_address_a_region_by_its_iova() {
     let mut pair = Pair::new(QpType::Rc);
     let plain = Registered::remote_all(&pair.b.pd, 8192);
     let address = plain.mr().address() as *mut u8;

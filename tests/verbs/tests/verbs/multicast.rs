@@ -63,7 +63,7 @@ fn roce_every_member_hears_a_datagram_to_the_group() {
 }
 
 #[test]
-fn roce_who_left_hears_nothing() {
+fn roce_a_queue_pair_that_left_its_group_receives_nothing() {
     let mut pair = pair();
     let (address, _socket) = to_group(&pair);
     let group = Gid::from(GROUP);

@@ -23,7 +23,7 @@ fn announced(pair: &Pair, cap: DeviceCaps) -> bool {
 }
 
 #[test]
-fn an_atomic_write_is_done_or_typed() {
+fn an_atomic_write_is_done_or_unsupported() {
     let mut pair = pair(AccessFlags::empty());
     let word = Registered::new(&pair.b.pd, 16, ACCESS);
     let operation = Operation::AtomicWrite {

@@ -59,7 +59,7 @@ fn a_descriptor_of_something_else_is_refused() {
 }
 
 #[test]
-fn a_device_is_not_spoken_to_as_another_drivers() {
+fn a_device_is_not_opened_as_that_of_another_driver() {
     let context = open();
     let mut info = context.info().clone();
     let other = match driver() {

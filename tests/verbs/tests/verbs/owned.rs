@@ -365,7 +365,7 @@ fn a_shared_receive_queue_owns_its_buffers() {
 
 #[test]
 #[expect(clippy::mem_forget, reason = "what is tested")]
-fn whatever_is_forgotten_no_memory_is_written_that_is_someone_else_s() {
+fn forgotten_handles_never_let_memory_of_others_be_written() {
     let mut all = everything();
     // A receive is posted; everything that could look after it is forgotten.
     let builder = all

@@ -341,7 +341,7 @@ fn a_queue_pair_that_cannot_send_yet_refuses() {
 }
 
 #[test]
-fn solicited_is_no_obstacle() {
+fn a_solicited_send_completes() {
     let mut pair = Pair::new(QpType::Rc);
     raw::recv(&mut pair.b.qp, 1, &[]).unwrap();
     let request = SendRequest::send(&[]).with(SendFlags::SOLICITED).signaled();

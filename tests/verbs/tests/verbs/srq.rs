@@ -145,7 +145,7 @@ fn a_full_queue_takes_no_more_until_something_is_received() {
 }
 
 #[test]
-fn rxe_it_grows_with_requests_inside() {
+fn rxe_a_queue_grows_with_requests_inside() {
     let mut shared = shared(8, 2);
     let to = Registered::local(&shared.pd, 64);
     // Somewhere in the middle of the ring, so that the moved requests have wrapped.
@@ -167,7 +167,7 @@ fn rxe_it_grows_with_requests_inside() {
 }
 
 #[test]
-fn rxe_it_shrinks_with_requests_inside_and_not_below_them() {
+fn rxe_a_queue_shrinks_with_requests_inside_and_not_below_them() {
     let mut shared = shared(100, 1);
     let to = Registered::local(&shared.pd, 64);
     for wr_id in 0..20 {
@@ -192,7 +192,7 @@ fn rxe_it_shrinks_with_requests_inside_and_not_below_them() {
 }
 
 #[test]
-fn rxe_it_is_resized_again_and_again_under_traffic() {
+fn rxe_a_queue_is_resized_repeatedly_under_traffic() {
     let mut shared = shared(16, 4);
     let to = Registered::local(&shared.pd, 64);
     let (mut posted, mut received) = (0, 0);
@@ -264,7 +264,7 @@ fn mlx5_queues_keep_their_size() {
 }
 
 #[test]
-fn rxe_both_at_once() {
+fn rxe_size_and_limit_are_changed_at_once() {
     let mut shared = shared(15, 1);
     shared
         .srq

@@ -92,7 +92,7 @@ fn one_event_when_fewer_are_left_than_the_limit() {
 }
 
 #[test]
-fn armed_again_and_again() {
+fn a_limit_is_armed_repeatedly() {
     let mut q = limited(0);
     post(&mut q.srq, 2);
     for _ in 0..5 {

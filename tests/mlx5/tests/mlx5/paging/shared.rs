@@ -86,7 +86,7 @@ impl Own {
 
 /// The device uses such receives up; the driver posts them again, and the user does not notice.
 #[test]
-fn ib_receives_of_a_shared_queue_whose_pages_are_not_there_come_again() {
+fn ib_faulted_receives_of_a_shared_queue_are_reposted() {
     let mut model = Model::open();
     for kind in [QpType::Rc, QpType::Ud] {
         // Also with room for only one request.
@@ -133,7 +133,7 @@ fn ib_receives_of_a_shared_queue_whose_pages_are_not_there_come_again() {
 }
 
 #[test]
-fn ib_receives_come_again_while_others_are_posted() {
+fn ib_faulted_receives_are_reposted_while_others_are_posted() {
     const MESSAGES: usize = 60;
     let mut own = Own::new(QpType::Rc, 3);
     let pages = Pages::new(MESSAGES + 1);

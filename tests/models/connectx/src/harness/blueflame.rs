@@ -171,7 +171,7 @@ fn a_probe_for_write_combining_sees_that_copies_arrive() {
 }
 
 #[test]
-fn what_was_not_rung_for_waits_for_its_copy() {
+fn requests_without_a_doorbell_wait_for_their_copy() {
     let (mut fabric, hosts, mut a, mut b, keys) = setup(true);
     for _ in 0..2 {
         hosts[1].post_recv(&mut b, &[(64, keys[1], FREE)]);

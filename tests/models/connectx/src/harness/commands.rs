@@ -121,7 +121,7 @@ fn queue_pairs_take_only_the_transitions_they_may() {
 }
 
 #[test]
-fn what_both_sides_can_do_is_agreed_to() {
+fn ece_options_of_both_sides_are_negotiated() {
     const ALL: u32 = 0x1000_0007;
     let (mut fabric, mut hosts) = fabric(1, Options::default());
     let pair = hosts[0].create_qp(&mut fabric, 0);
@@ -184,7 +184,7 @@ fn a_command_can_be_made_to_fail_on_request() {
 }
 
 #[test]
-fn reset_forgets_everything_but_who_the_function_is() {
+fn reset_clears_everything_but_the_identity() {
     let (mut fabric, hosts) = fabric(1, Options::default());
     fabric.reset(0);
     assert!(fabric.census(0).iter().all(|(_, count)| *count == 0));

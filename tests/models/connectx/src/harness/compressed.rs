@@ -13,7 +13,7 @@ const SEND: u8 = 0x0a;
 const INVALID: u8 = 0xf0;
 
 #[test]
-fn a_title_and_arrays_take_the_places_of_alike_completions() {
+fn similar_completions_are_compressed_into_a_title_and_arrays() {
     let (mut fabric, mut hosts) = fabric(2, Options::default());
     let (mut a, mut b) = connected(&mut fabric, &mut hosts, Service::Rc);
     let keys = [0, 1].map(|at: usize| hosts[at].all_rights(&mut fabric));
@@ -60,7 +60,7 @@ fn a_title_and_arrays_take_the_places_of_alike_completions() {
 }
 
 #[test]
-fn layouts_that_there_are_not_are_refused() {
+fn unknown_layouts_are_refused() {
     let (mut fabric, mut hosts) = fabric(1, Options::default());
     let host = &mut hosts[0];
     let (buffer, record) = (host.pages(1), host.pages(1));

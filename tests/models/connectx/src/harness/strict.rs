@@ -35,7 +35,7 @@ fn assert_reported(fabric: &Fabric, kind: &str) {
 }
 
 #[test]
-fn what_is_expected_is_let_be_and_nothing_else() {
+fn only_expected_reports_are_tolerated() {
     const KIND: &str = "send doorbell before its record";
     let provoke = |fabric: &mut Fabric, hosts: &[Host], a: &mut Pair| {
         let wqe = hosts[0].put_send(a, NOP, 0, &[]);
@@ -100,7 +100,7 @@ fn send_changed(at: usize, change: impl Fn(u8) -> u8) -> Fabric {
 }
 
 #[test]
-fn work_requests_that_are_wrong_about_themselves() {
+fn malformed_work_requests_are_reported() {
     for (at, change, kind) in [
         (7, 0x40, "reserved bits of a work request"),
         (10, 0x01, "reserved bits of a work request"),
@@ -183,7 +183,7 @@ fn objects_of_another_user_context() {
 }
 
 #[test]
-fn doorbells_for_nothing() {
+fn doorbells_of_unknown_queues_are_reported() {
     let (mut fabric, hosts, ..) = setup();
     let mut bell = [0; 8];
     word(4).set(&mut bell, 0xbad << 8 | 1);

@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn only_debian_is_debian() {
+    fn derivatives_are_not_taken_for_debian() {
         assert_eq!(
             codename_of_debian("ID=debian\nVERSION_CODENAME=bookworm\n").as_deref(),
             Some("bookworm")
@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn both_ways_of_debootstrap_are_read() {
+    fn both_forms_of_the_default_mirror_are_read() {
         assert_eq!(
             default_of_debootstrap("default_mirror http://x.example/debian\n").as_deref(),
             Some("http://x.example/debian")

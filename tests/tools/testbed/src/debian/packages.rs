@@ -124,7 +124,7 @@ mod tests {
     use super::{LONGEST_NAME, Packages, suites};
 
     #[test]
-    fn a_suite_brings_those_it_stands_on() {
+    fn a_suite_includes_the_suites_it_needs() {
         assert_eq!(suites("sid"), ["sid"]);
         assert_eq!(suites("bookworm"), ["bookworm", "bookworm-security"]);
         assert_eq!(
@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn many_packages_still_make_a_name() {
+    fn names_of_many_packages_are_shortened() {
         let names = ["a-package-with-a-long-name"; 20];
         let name = Packages::new("sid", &names).cache_name(&names);
         assert!(name.len() < LONGEST_NAME, "{name}");

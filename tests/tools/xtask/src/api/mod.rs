@@ -146,7 +146,7 @@ mod tests {
     use super::difference;
 
     #[test]
-    fn what_went_and_what_came_is_named() {
+    fn removed_and_added_lines_are_listed() {
         assert_eq!(difference("it", "a\nb\n", "b\na\n"), "");
         assert_eq!(difference("it", "a\nb\n", "b\nc\n"), "it - a\nit + c\n");
     }

@@ -97,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn better_is_above_one_both_ways() {
+    fn a_better_result_has_a_ratio_above_one() {
         let mut bandwidth = Pairs::new(true);
         bandwidth.add(100.0, 150.0);
         assert!(bandwidth.ratio() > 1.0 && !bandwidth.is_clearly_worse());

@@ -169,7 +169,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_reason_is_needed_and_not_given_in_vain() {
+    fn missing_and_superfluous_reasons_are_reported() {
         let abi = Abi::read().unwrap();
         let (_, nothing_done) = judge(&abi, |_| false);
         let lacks = "UVERBS_METHOD_CQ_CREATE is not implemented, and has no reason (reasons.rs)";

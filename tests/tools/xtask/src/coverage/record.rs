@@ -141,7 +141,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_said_is_put_together() {
+    fn recorded_requests_are_merged() {
         let mut requests = Requests::default();
         for line in [
             "test a ... seen: # Linux 6.1",

@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn comments_name_nobody() {
+    fn names_in_comments_do_not_count() {
         assert!(names_a_provider(TEXT).unwrap());
         assert!(names_a_provider("use uverbs_rxe::X;").unwrap());
         assert!(!names_a_provider("// crate::mlx5\nuse a::mlx5;").unwrap());

@@ -45,7 +45,7 @@ const LISTS: Lists = Lists {
 };
 
 #[test]
-fn what_needs_power_and_is_listed_is_right() {
+fn listed_functions_that_need_power_pass() {
     assert_eq!(findings("right", "", &LISTS), [""; 0]);
 }
 
@@ -90,7 +90,7 @@ fn a_leak_is_a_finding() {
 }
 
 #[test]
-fn what_is_unsafe_or_private_is_none() {
+fn unsafe_and_private_items_are_no_leaks() {
     let closed = "
         pub struct Safe { object: Object, pub(crate) other: Option<Object> }
         impl Safe {
@@ -111,7 +111,7 @@ fn what_is_unsafe_or_private_is_none() {
 }
 
 #[test]
-fn what_needs_power_is_listed_all_the_same() {
+fn unlisted_functions_that_need_power_are_findings() {
     let found = findings(
         "needing",
         "pub fn number(of: &Object) -> u32 { of.number() }",

@@ -57,7 +57,7 @@ const LACKING: [(&str, &[&str]); 8] = [
         &[
             "a_reset_queue_pair_starts_again",
             "f22_a_full_send_queue_takes_no_more_until_requests_complete",
-            "no_receive_and_patience",
+            "infinite_rnr_retries_wait_for_a_receive",
         ],
     ),
     (
