@@ -63,10 +63,15 @@ struct State {
     table: Table,
     /// Whether a thread waits for the file: it takes the events of all.
     is_attended: bool,
+    /// How many threads wait for `changed`; to wake nobody would cost a system call.
+    sleepers: usize,
 }
 
 /// How long a thread waits for the file, at most, when tasks may take its event meanwhile.
 const SLICE: Duration = Duration::from_millis(10);
+
+/// As good as forever: the wait is repeated.
+const DAY: Duration = Duration::from_secs(86_400);
 
 impl EventChannel {
     /// `rdma_create_event_channel`—opens the connection manager. About seven system calls; none
@@ -193,16 +198,39 @@ impl Channel {
     pub(super) fn take_over(&self) {
         let mut state = self.lock();
         while state.is_attended {
-            let woken = self.changed.wait(state);
-            state = woken.unwrap_or_else(PoisonError::into_inner);
+            state = self.sleep(state, DAY);
         }
         state.is_attended = true;
     }
 
     /// Nobody waits for the file any more.
     pub(super) fn give_up(&self) {
-        self.lock().is_attended = false;
-        self.changed.notify_all();
+        let mut state = self.lock();
+        state.is_attended = false;
+        self.wake_sleepers(state);
+    }
+
+    /// Waits until the state has changed, for at most `limit`.
+    fn sleep<'s>(
+        &self,
+        mut state: MutexGuard<'s, State>,
+        limit: Duration,
+    ) -> MutexGuard<'s, State> {
+        state.sleepers += 1;
+        let woken = self.changed.wait_timeout(state, limit);
+        let (mut state, _) = woken.unwrap_or_else(PoisonError::into_inner);
+        state.sleepers -= 1;
+        state
+    }
+
+    /// Wakes the threads that [sleep](Self::sleep), if there are any: who does later sees the
+    /// change.
+    fn wake_sleepers(&self, state: MutexGuard<'_, State>) {
+        let are_any = state.sleepers > 0;
+        drop(state);
+        if are_any {
+            self.changed.notify_all();
+        }
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -261,11 +289,12 @@ impl Channel {
             Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(false),
             event => event?,
         };
-        let sorted = self.lock().table.sort(&event);
+        let mut state = self.lock();
+        let sorted = state.table.sort(&event);
+        self.wake_sleepers(state);
         if let Some(id) = sorted.unwanted {
             self.reap(id);
         }
-        self.changed.notify_all();
         wake_all(sorted.wake);
         Ok(true)
     }
@@ -318,10 +347,7 @@ impl Channel {
             if left == Some(Duration::ZERO) {
                 return Attended::TimeIsUp;
             }
-            // A day is as good as forever: the wait is repeated.
-            let limit = left.unwrap_or(Duration::from_secs(86_400));
-            let woken = self.changed.wait_timeout(state, limit);
-            state = woken.unwrap_or_else(PoisonError::into_inner).0;
+            state = self.sleep(state, left.unwrap_or(DAY));
         }
     }
 

@@ -102,14 +102,7 @@ pub(super) fn is_on(device: BoundDevice, context: &Context) -> bool {
 pub(super) fn open(device: BoundDevice) -> Result<Context> {
     let mut options = crate::discover::Options::default();
     options.learn_fork = true;
-    let found = uverbs_core::discover::list(&options)?
-        .into_iter()
-        .find(|info| info.index == Some(device.index));
-    let Some(info) = found else {
-        return Err(Error::new(Op::OpenDevice, ErrorKind::NotFound)
-            .fact("device_index", device.index)
-            .hint("the device was removed, or is not in this network namespace"));
-    };
+    let info = uverbs_core::discover::at_index(device.index, &options)?;
     crate::Device { info }.open()
 }
 

@@ -138,6 +138,35 @@ pub(super) fn find_with<T: NetlinkTransport>(
     })
 }
 
+/// Finds the device with this index, the kernel's number for it, which netlink and the connection
+/// manager report.
+///
+/// Four system calls by netlink; the other sources know no index.
+///
+/// # Errors
+/// [`ErrorKind::NotFound`] if there is none in this network namespace; EMFILE, ENFILE, ENOMEM.
+pub fn at_index(index: u32, options: &Options) -> Result<DeviceInfo> {
+    at_index_with(connect(Op::OpenDevice, options)?, index, options)
+}
+
+pub(super) fn at_index_with<T: NetlinkTransport>(
+    client: Option<Client<T>>,
+    index: u32,
+    options: &Options,
+) -> Result<DeviceInfo> {
+    let found = match client {
+        Some(mut client) => via_netlink::at(&mut client, index, options)?,
+        None => None,
+    };
+    let Some(mut info) = found else {
+        return Err(Error::new(Op::OpenDevice, ErrorKind::NotFound)
+            .fact("device_index", index)
+            .hint("the device was removed, or is not in this network namespace"));
+    };
+    complete(&mut info, options);
+    Ok(info)
+}
+
 /// Finds a device by its device number, which comes from a path or a passed descriptor.
 ///
 /// # Errors

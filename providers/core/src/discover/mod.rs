@@ -28,7 +28,7 @@ pub use device::{Access, DeviceInfo, Options, Source};
 pub use driver::DriverMatch;
 pub use fork::{ForkGuard, copy_on_fork};
 pub(crate) use list::available;
-pub use list::{find, identify, list};
+pub use list::{at_index, find, identify, list};
 pub use opening::{Opened, Target, open, open_device};
 
 pub use crate::sys::open::CharDevice;

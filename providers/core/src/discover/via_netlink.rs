@@ -1,6 +1,6 @@
 //! Devices from netlink.
 
-use super::netlink::{Client, Device, NetlinkTransport, Uverbs};
+use super::netlink::{Client, Device, Found, NetlinkTransport, System, Uverbs};
 use super::{Access, DeviceInfo, DriverMatch, Options, Source, fork};
 use crate::error::Result;
 use crate::sys::open::node_path;
@@ -29,11 +29,29 @@ pub(super) fn find<T: NetlinkTransport>(
     name: &str,
     options: &Options,
 ) -> Result<Option<DeviceInfo>> {
-    let (found, system) = client.find(name, options.learn_fork && !fork::is_known())?;
+    let answer = client.find(name, options.learn_fork && !fork::is_known())?;
+    Ok(taken(answer, options))
+}
+
+/// The device with this index, if there is one.
+pub(super) fn at<T: NetlinkTransport>(
+    client: &mut Client<T>,
+    index: u32,
+    options: &Options,
+) -> Result<Option<DeviceInfo>> {
+    let answer = client.at(index, options.learn_fork && !fork::is_known())?;
+    Ok(taken(answer, options))
+}
+
+/// What a device was found to be; what was learned beside it is kept.
+fn taken(
+    (found, system): (Option<Found>, Option<System>),
+    options: &Options,
+) -> Option<DeviceInfo> {
     if let Some(system) = system {
         fork::remember(system.copy_on_fork);
     }
-    Ok(found.map(|found| combine(found.device, found.uverbs, options)))
+    found.map(|found| combine(found.device, found.uverbs, options))
 }
 
 fn combine(device: Device, node: Result<Uverbs>, options: &Options) -> DeviceInfo {

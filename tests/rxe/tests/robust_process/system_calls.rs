@@ -16,7 +16,7 @@ const PROMISED: usize = 40;
 const RUNTIME: usize = 14;
 
 /// For a connection by address (the goal is 40), and the commands of rdma_cm for one more.
-const CONNECTED: usize = 80;
+const CONNECTED: usize = 68;
 const COMMANDS: usize = 11;
 
 /// The address of the device's interface.

@@ -204,6 +204,44 @@ impl<T: NetlinkTransport> Client<T> {
         Ok((Some(Found { device, uverbs }), system))
     }
 
+    /// The device with this index and its character device, in one datagram, and two system calls.
+    /// `learn_fork` queries the system's settings, too.
+    pub(crate) fn at(
+        &mut self,
+        index: u32,
+        learn_fork: bool,
+    ) -> Result<(Option<Found>, Option<System>)> {
+        let op = Op::ListDevices;
+        let wanted = [device(index), uverbs()?];
+        let one = Request::get(RDMA_NLDEV_CMD_GET, &wanted[..1]);
+        let its_node = Request::get(RDMA_NLDEV_CMD_GET_CHARDEV, &wanted);
+        let settings = Request::get(RDMA_NLDEV_CMD_SYS_GET, &[]);
+        let requests: &[_] = if learn_fork {
+            &[&one, &its_node, &settings]
+        } else {
+            &[&one, &its_node]
+        };
+        let (mut found, mut node, mut system) = (None, None, None);
+        let each = |at: usize, part: Attributes<'_>| {
+            match at {
+                0 => found = Some(Device::parse(part)),
+                1 => node = Some(Uverbs::parse(part)),
+                _ => system = System::parse(part).ok(),
+            }
+            Ok(())
+        };
+        let mut outcomes = vec![Outcome::Open; requests.len()];
+        self.conversation
+            .exchange(op, requests, &mut outcomes, each, |_| false)?;
+        // What it fails with if there is no such device.
+        if outcomes[0] == Outcome::Failed(Errno::INVAL) {
+            return Ok((None, system));
+        }
+        let device = result_of(op, outcomes[0], found)?;
+        let uverbs = result_of(op, outcomes[1], node);
+        Ok((Some(Found { device, uverbs }), system))
+    }
+
     /// The ports of a device.
     ///
     /// # Errors

@@ -24,6 +24,7 @@ pub(crate) mod tests;
 pub(crate) use attributes::is_file_name;
 pub use attributes::{Attributes, Bytes, Malformed};
 pub use client::Client;
+pub(super) use client::Found;
 pub use device::{Device, Port, Uverbs};
 pub use message::{Message, messages};
 pub use request::{Attribute, Request};

@@ -3,7 +3,7 @@
 use std::fs::File;
 
 use super::tree::Tree;
-use crate::discover::list::{find_with, list_with};
+use crate::discover::list::{at_index_with, find_with, list_with};
 use crate::discover::netlink::tests::script::{Script, char_device, device, done, error};
 use crate::discover::{
     Access, CharDevice, DriverMatch, Options, Source, Target, find, identify, list, open,
@@ -309,6 +309,27 @@ fn netlink_is_queried_first() {
         (ErrorKind::NotFound, Some(Errno::OPNOTSUPP))
     );
     assert_eq!(second.driver, DriverMatch::Name(DriverId::Rxe));
+}
+
+#[test]
+fn an_index_is_looked_up_over_netlink_alone() {
+    let tree = Tree::new();
+    tree.device("rxe0", RXE);
+    tree.uverbs("uverbs0", "rxe0", 2);
+    let script = Script::new([device(false, 1, 0, "rxe0"), error(2, Errno::INVAL)]);
+    let info = at_index_with(Some(script.client()), 0, &tree.options()).unwrap();
+    assert_eq!(
+        (info.name.as_str(), info.index, info.number),
+        ("rxe0", Some(0), Some(NULL))
+    );
+    assert_eq!(info.driver, DriverMatch::Name(DriverId::Rxe));
+
+    let gone = Script::new([error(1, Errno::INVAL), error(2, Errno::INVAL)]);
+    for client in [Some(gone.client()), None] {
+        let missing = at_index_with(client, 5, &tree.options()).unwrap_err();
+        assert_eq!(missing.kind(), ErrorKind::NotFound);
+        assert!(missing.to_string().contains("device_index 5"), "{missing}");
+    }
 }
 
 #[test]

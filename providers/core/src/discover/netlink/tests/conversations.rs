@@ -292,6 +292,32 @@ fn an_unknown_name_reads_the_whole_list() {
 }
 
 #[test]
+fn a_device_is_found_by_its_index_with_one_datagram() {
+    let script = Script::new([
+        device(false, 1, 7, "rxe3"),
+        char_device(2, 231, 192, "uverbs0"),
+        error(3, Errno::INVAL),
+    ]);
+    let (found, system) = script.client().at(7, true).unwrap();
+    let found = found.unwrap();
+    assert_eq!((found.device.index, &*found.device.name), (7, "rxe3"));
+    assert_eq!(found.uverbs.unwrap().name, "uverbs0");
+    assert_eq!(system, None);
+    assert_eq!((script.sent().len(), script.receives.get()), (1, 1));
+    assert_eq!(script.unread(), 0);
+}
+
+#[test]
+fn an_index_without_a_device_is_told_from_a_failure() {
+    let of = |errno| {
+        let script = Script::new([error(1, errno), error(2, errno)]);
+        script.client().at(7, false)
+    };
+    assert!(of(Errno::INVAL).unwrap().0.is_none());
+    assert_eq!(of(Errno::PERM).unwrap_err().errno(), Some(Errno::PERM));
+}
+
+#[test]
 fn many_character_devices_come_in_batches() {
     let answers = (0..10).map(|at| match at {
         4 => error(at + 1, Errno::OPNOTSUPP),
