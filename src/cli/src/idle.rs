@@ -1,4 +1,5 @@
-//! What to do while a completion queue is empty: spin, then yield; or sleep until an event.
+//! What to do while a completion queue is empty: spin, then yield; or sleep until an event, at once
+//! or after spinning.
 
 use std::time::{Duration, Instant};
 
@@ -6,7 +7,7 @@ use uverbs::{CompletionChannel, CompletionQueue, Notify};
 
 use crate::failure::Result;
 
-/// Empty polls before yielding to other threads.
+/// Empty polls before yielding to other threads, or sleeping.
 const SPINS: u32 = 512;
 
 /// The same when the next completion is being timed: longer than a message takes, but shorter than
@@ -17,6 +18,8 @@ const LONG_SPINS: u32 = 1 << 16;
 pub(crate) struct Idle {
     spins: u32,
     patience: u32,
+    /// Whether it spins before it sleeps, too.
+    spins_first: bool,
     armed: bool,
     since: Option<Instant>,
     /// How often it slept and was woken.
@@ -26,6 +29,14 @@ pub(crate) struct Idle {
 impl Idle {
     pub(crate) fn new() -> Self {
         Self::with_patience(SPINS)
+    }
+
+    /// Sleeps only where spinning does not help.
+    pub(crate) fn adaptive() -> Self {
+        Self {
+            spins_first: true,
+            ..Self::new()
+        }
     }
 
     /// Keeps the processor for as long as a message should take: yielding costs a system call in
@@ -38,6 +49,7 @@ impl Idle {
         Self {
             spins: 0,
             patience,
+            spins_first: false,
             armed: false,
             since: None,
             events: 0,
@@ -62,7 +74,9 @@ impl Idle {
         channel: Option<&CompletionChannel>,
         nap: Duration,
     ) -> Result<Option<Duration>> {
-        if let Some(channel) = channel {
+        if let Some(channel) = channel
+            && !(self.spins_first && self.spins < self.patience)
+        {
             self.sleep(cq, channel, nap)?;
         } else {
             self.spins = self.spins.saturating_add(1);

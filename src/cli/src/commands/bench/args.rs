@@ -105,7 +105,7 @@ pub(super) struct Test {
     #[arg(long, conflicts_with_all = ["device", "ib_port", "gid_idx", "mtu", "sl"])]
     pub(super) cm: bool,
 
-    /// Sleep until completion events come, instead of polling
+    /// Sleep until completion events come, instead of polling first
     #[arg(short = 'e', long)]
     events: bool,
 

@@ -40,7 +40,7 @@ pub(super) fn request(
         Amount::Seconds(seconds) => (u64::MAX, Some(Duration::from_secs_f64(seconds))),
     };
     let mut completions = [WorkCompletion::default(); 64];
-    let mut idle = Idle::new();
+    let mut idle = waiting(spec);
     let mut course = Vec::new();
     let mut done = 0;
     let mut next_tick = TICK;
@@ -106,6 +106,16 @@ fn fill(
     }
 }
 
+/// With events it sleeps at once. By default it polls first, and leaves the processor to the network
+/// stack when that does not help: on few processors rxe's own tasks would wait for it.
+fn waiting(spec: &Spec) -> Idle {
+    if spec.events {
+        Idle::new()
+    } else {
+        Idle::adaptive()
+    }
+}
+
 /// Takes completions; waits a little if there are none.
 fn poll<'w>(
     cq: &mut CompletionQueue,
@@ -127,7 +137,7 @@ fn poll<'w>(
 /// Takes messages until the client says how many there were. Returns how many arrived.
 pub(super) fn absorb(rig: &mut Rig, spec: &Spec, wire: &mut Wire) -> Result<u64> {
     let mut completions = [WorkCompletion::default(); 64];
-    let mut idle = Idle::new();
+    let mut idle = waiting(spec);
     let mut received = 0;
     let mut announced = None;
     let refill = (spec.rx_depth / 4).max(1);

@@ -71,7 +71,7 @@ impl Slots {
 impl Parts {
     pub(super) fn make(spec: &Spec, context: &Context) -> Result<Self> {
         let pd = context.alloc_pd()?;
-        let channel = if spec.events {
+        let channel = if spec.events || spec.measure == Measure::Bandwidth {
             Some(context.create_completion_channel()?)
         } else {
             None

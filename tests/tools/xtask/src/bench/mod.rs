@@ -7,10 +7,10 @@ mod statistics;
 use crate::programs;
 use anyhow::bail;
 use clap::Args;
-use measure::Measure;
+use measure::{Measure, Place};
 use statistics::Pairs;
 use std::process::ExitCode;
-use testbed::{Guest, Kernel, Machine, Topology, host};
+use testbed::{Guest, Kernel, Machine, host};
 
 /// Compare bandwidth and latency over rxe with perftest's, or the cost of mlx5's data path with
 /// libmlx5's.
@@ -78,19 +78,29 @@ pub(crate) fn run(options: &Options) -> anyhow::Result<ExitCode> {
     if !measure::ALL.iter().any(|measure| options.wants(measure)) {
         bail!("nothing is measured whose name has one of these texts");
     }
-    let machine = Machine::new(Kernel::named(&options.kernel)?)
-        .topology(Topology::TwoHosts)
-        .with_debian_tools()
-        .with_binary(programs::uverbs()?, "uverbs");
-    let guest = machine.boot()?;
-    host::say(format_args!(
-        "booted {} in {:.1} s",
-        guest.release(),
-        guest.boot_time().as_secs_f64()
-    ));
     let mut rows = Vec::new();
-    for measure in measure::ALL.iter().filter(|measure| options.wants(measure)) {
-        rows.push((measure, pairs(&guest, measure, options)?));
+    let mut release = String::new();
+    for place in Place::ALL {
+        let wanted = |measure: &&Measure| measure.place == place && options.wants(measure);
+        let wanted: Vec<_> = measure::ALL.iter().filter(wanted).collect();
+        if wanted.is_empty() {
+            continue;
+        }
+        let machine = Machine::new(Kernel::named(&options.kernel)?)
+            .topology(place.topology())
+            .with_debian_tools()
+            .with_binary(programs::uverbs()?, "uverbs");
+        let guest = machine.boot()?;
+        host::say(format_args!(
+            "booted {} in {:.1} s",
+            guest.release(),
+            guest.boot_time().as_secs_f64()
+        ));
+        for measure in wanted {
+            rows.push((measure, pairs(&guest, measure, options)?));
+        }
+        release = guest.release();
+        guest.power_off()?;
     }
     if options.json {
         let rows: Vec<_> = rows
@@ -99,9 +109,8 @@ pub(crate) fn run(options: &Options) -> anyhow::Result<ExitCode> {
             .collect();
         println!("{}", serde_json::Value::from(rows));
     } else {
-        print_table(&guest.release(), options, &rows);
+        print_table(&release, options, &rows);
     }
-    guest.power_off()?;
     let behind = rows.iter().any(|(_, pairs)| pairs.is_clearly_worse());
     Ok(if behind {
         ExitCode::FAILURE
@@ -124,7 +133,8 @@ fn pairs(guest: &Guest, measure: &Measure, options: &Options) -> anyhow::Result<
         };
         pairs.add(theirs, ours);
         host::say(format_args!(
-            "{} {}/{}: perftest {theirs:.2}, uverbs {ours:.2} {}",
+            "{}, {} {}/{}: theirs {theirs:.2}, uverbs {ours:.2} {}",
+            measure.place.describe(),
             measure.name,
             round + 1,
             options.pairs,
@@ -136,23 +146,34 @@ fn pairs(guest: &Guest, measure: &Measure, options: &Options) -> anyhow::Result<
 
 fn print_table(release: &str, options: &Options, rows: &[(&Measure, Pairs)]) {
     println!(
-        "\nLinux {release}, rxe over veth, {} pairs of {} operations\n",
+        "\nLinux {release}, {} pairs of {} operations",
         options.pairs, options.iterations
     );
-    println!(
-        "{:<28} {:>12} {:>12} {:>8} {:>15}  unit",
-        "", "perftest", "uverbs", "ratio", "spread"
-    );
-    for (measure, pairs) in rows {
-        let (least, most) = pairs.spread();
+    for place in Place::ALL {
+        let rows = rows.iter().filter(|(measure, _)| measure.place == place);
+        let mut rows = rows.peekable();
+        if rows.peek().is_none() {
+            continue;
+        }
         println!(
-            "{:<28} {:>12.2} {:>12.2} {:>8.2} {least:>6.2} – {most:<6.2}  {}",
-            measure.name,
-            pairs.theirs(),
-            pairs.ours(),
-            pairs.ratio(),
-            measure.unit
+            "\n{:<28} {:>12} {:>12} {:>8} {:>15}  unit",
+            place.describe(),
+            "theirs",
+            "uverbs",
+            "ratio",
+            "spread"
         );
+        for (measure, pairs) in rows {
+            let (least, most) = pairs.spread();
+            println!(
+                "{:<28} {:>12.2} {:>12.2} {:>8.2} {least:>6.2} – {most:<6.2}  {}",
+                measure.name,
+                pairs.theirs(),
+                pairs.ours(),
+                pairs.ratio(),
+                measure.unit
+            );
+        }
     }
     println!("\nMedians; ratio and spread are of the pairs, and above 1 uverbs is better.");
 }

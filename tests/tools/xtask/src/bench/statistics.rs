@@ -54,7 +54,8 @@ impl Pairs {
 
     pub(super) fn json(&self, measure: &Measure) -> Value {
         json!({
-            "name": measure.name, "unit": measure.unit, "perftest": self.theirs, "uverbs": self.ours, "ratio": self.ratio(),
+            "name": measure.name, "place": measure.place.describe(), "unit": measure.unit,
+            "theirs": self.theirs, "uverbs": self.ours, "ratio": self.ratio(),
         })
     }
 
