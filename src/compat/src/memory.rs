@@ -16,11 +16,11 @@ use uverbs_core::Op;
 use uverbs_core::contract::{self, DmabufInit, Mr as Region, MrChange, MrInit};
 use uverbs_core::types::{AccessFlags, LocalKey, MrAdvice, MrAdviceFlags, ReregFlags, Sge};
 
-use crate::abi::{ibv_mr, ibv_pd, ibv_sge};
+use crate::abi::{ibv_dm, ibv_mr, ibv_pd, ibv_sge};
 use crate::answer::{Answer, number, pointer};
 use crate::context::Context;
-use crate::dv::Dm;
-use crate::errno::{Code, set};
+use crate::dv::{self, Dm};
+use crate::errno::Code;
 use crate::fork;
 use crate::lock::Locked;
 use crate::pd::Pd;
@@ -344,20 +344,6 @@ pub(crate) extern "C" fn advise_mr(
     })
 }
 
-macro_rules! unsupported {
-    ($($name:ident($($argument:ty),*);)*) => {$(
-        #[unsafe(no_mangle)]
-        extern "C" fn $name($(_: $argument),*) -> *mut c_void {
-            set(Code::UNSUPPORTED);
-            std::ptr::null_mut()
-        }
-    )*};
-}
-
-unsupported! {
-    ibv_import_dm(Handle<Context>, u32);
-}
-
 /// A region that somebody else deregisters; where it is in this process, if anywhere, is not known.
 #[unsafe(no_mangle)]
 extern "C" fn ibv_import_mr(pd: Handle<Pd>, handle: u32) -> *mut ibv_mr {
@@ -394,5 +380,13 @@ extern "C" fn ibv_unimport_mr(mr: Handle<Mr>) {
     });
 }
 
+/// The memory is used, and not freed.
 #[unsafe(no_mangle)]
-extern "C" fn ibv_unimport_dm(_dm: *mut c_void) {}
+extern "C" fn ibv_import_dm(context: Handle<Context>, handle: u32) -> *mut ibv_dm {
+    pointer(|| dv::import_dm(context, handle))
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn ibv_unimport_dm(dm: Handle<Dm>) {
+    number(|| dv::unimport_dm(dm));
+}

@@ -134,6 +134,30 @@ impl DeviceMemory {
         })
     }
 
+    /// `ibv_import_dm`—the memory of the context that has this handle, whoever allocated it. It is
+    /// not freed when this is dropped. Two system calls, since Linux 5.13.
+    ///
+    /// # Errors
+    /// ENOENT: there is no such memory. [`Unsupported`](ErrorKind::Unsupported) on older kernels.
+    #[doc(alias = "ibv_import_dm")]
+    pub fn import(context: &Context, handle: u32) -> Result<Self> {
+        let file = context.file();
+        let info = query(file, handle)?;
+        let place = Place {
+            page: info.page,
+            offset: info.start,
+        };
+        let object = Object::borrowed(file, &cmd::dm::KIND, handle);
+        let window = place.map(file, info.length, info.length)?;
+        let window =
+            window.ok_or_else(|| Error::bad_reply(Op::QueryDeviceMemory, "place of the memory"))?;
+        Ok(Self {
+            object: Arc::new(object),
+            window,
+            length: info.length,
+        })
+    }
+
     /// The kernel object.
     pub fn object(&self) -> &Arc<Object> {
         &self.object
@@ -270,25 +294,8 @@ impl DeviceMemory {
     ///
     /// # Errors
     /// [`Unsupported`](ErrorKind::Unsupported) on older kernels.
-    #[doc(alias = "ibv_import_dm")]
     pub fn query(&self) -> Result<DeviceMemoryInfo> {
-        let op = Op::QueryDeviceMemory;
-        let file = self.object.file();
-        let mut info = DeviceMemoryInfo::default();
-        file.ioctl_only(op, || {
-            let attrs = [
-                Attr::object(MLX5_IB_ATTR_QUERY_DM_REQ_HANDLE, self.object.handle()),
-                Attr::output(
-                    MLX5_IB_ATTR_QUERY_DM_RESP_START_OFFSET,
-                    cells(&mut info.start),
-                ),
-                Attr::output(MLX5_IB_ATTR_QUERY_DM_RESP_PAGE_INDEX, cells(&mut info.page)),
-                Attr::output(MLX5_IB_ATTR_QUERY_DM_RESP_LENGTH, cells(&mut info.length)),
-            ];
-            let method = MLX5_IB_METHOD_DM_QUERY;
-            file.ioctl(op, UVERBS_OBJECT_DM, method, &attrs, &Uhw::NONE)
-        })?;
-        Ok(info)
+        query(self.object.file(), self.object.handle())
     }
 
     /// `ibv_free_dm`—frees the memory. One system call. Dropping it does the same, once its
@@ -302,6 +309,27 @@ impl DeviceMemory {
         drop(self.window);
         Object::destroy_shared(self.object).map(|_| ())
     }
+}
+
+/// What the kernel reports about the memory with this handle.
+fn query(file: &Arc<UverbsFile>, handle: u32) -> Result<DeviceMemoryInfo> {
+    let op = Op::QueryDeviceMemory;
+    file.check_process(op)?;
+    let mut info = DeviceMemoryInfo::default();
+    file.ioctl_only(op, || {
+        let attrs = [
+            Attr::object(MLX5_IB_ATTR_QUERY_DM_REQ_HANDLE, handle),
+            Attr::output(
+                MLX5_IB_ATTR_QUERY_DM_RESP_START_OFFSET,
+                cells(&mut info.start),
+            ),
+            Attr::output(MLX5_IB_ATTR_QUERY_DM_RESP_PAGE_INDEX, cells(&mut info.page)),
+            Attr::output(MLX5_IB_ATTR_QUERY_DM_RESP_LENGTH, cells(&mut info.length)),
+        ];
+        let method = MLX5_IB_METHOD_DM_QUERY;
+        file.ioctl(op, UVERBS_OBJECT_DM, method, &attrs, &Uhw::NONE)
+    })?;
+    Ok(info)
 }
 
 impl OperationWord {
@@ -441,20 +469,45 @@ mod tests {
         assert_eq!(error.kind(), ErrorKind::Busy, "{error}");
     }
 
+    /// Has the kernel say of any memory that it is 100 bytes at 64 of page 5.
+    fn answer_query(kernel: &Scripted) {
+        let offset = MLX5_IB_ATTR_QUERY_DM_RESP_START_OFFSET;
+        kernel.answer(offset, &64_u64.to_ne_bytes());
+        kernel.answer(MLX5_IB_ATTR_QUERY_DM_RESP_PAGE_INDEX, &5_u16.to_ne_bytes());
+        kernel.answer(MLX5_IB_ATTR_QUERY_DM_RESP_LENGTH, &100_u64.to_ne_bytes());
+    }
+
     #[test]
     fn its_place_can_be_queried() {
         let (kernel, _context, memory) = hundred();
-        kernel.answer(
-            MLX5_IB_ATTR_QUERY_DM_RESP_START_OFFSET,
-            &64_u64.to_ne_bytes(),
-        );
-        kernel.answer(MLX5_IB_ATTR_QUERY_DM_RESP_PAGE_INDEX, &5_u16.to_ne_bytes());
-        kernel.answer(MLX5_IB_ATTR_QUERY_DM_RESP_LENGTH, &100_u64.to_ne_bytes());
+        answer_query(&kernel);
         let info = DeviceMemoryInfo {
             start: 64,
             page: 5,
             length: 100,
         };
         assert_eq!(memory.query().unwrap(), info);
+    }
+
+    #[test]
+    fn imported_memory_is_used_and_not_freed() {
+        let (kernel, context) = Scripted::context(4096);
+        answer_query(&kernel);
+        kernel.take_calls();
+        let memory = DeviceMemory::import(&context, 77).unwrap();
+        let [asked, map]: [String; 2] = kernel.take_calls().try_into().unwrap();
+        assert!(asked.contains("obj=77"), "{asked}");
+        let offset = mmap::offset(MLX5_IB_MMAP_DEVICE_MEM, 5);
+        assert_eq!(map, format!("map {offset:#x} {}", page_size()));
+        assert_eq!((memory.address() % 4096, memory.length()), (64, 100));
+        memory.write(96, &[1; 4]).unwrap();
+        assert!(memory.write(100, &[1; 4]).is_err());
+        drop(memory);
+        assert_eq!(kernel.take_calls(), [""; 0]);
+        // A place that does not fit its page.
+        let beyond = (page_size() as u64).to_ne_bytes();
+        kernel.answer(MLX5_IB_ATTR_QUERY_DM_RESP_START_OFFSET, &beyond);
+        let error = DeviceMemory::import(&context, 77).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::BadReply);
     }
 }

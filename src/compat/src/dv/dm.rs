@@ -22,6 +22,8 @@ pub(crate) struct Dm {
     c: ibv_dm,
     /// `None` once it was freed.
     memory: Locked<Option<DeviceMemory>>,
+    /// Whether somebody else frees it.
+    is_imported: bool,
     /// Regions of it.
     pub(crate) users: Users,
 }
@@ -31,6 +33,38 @@ impl Object for Dm {
 }
 
 impl Dm {
+    fn give(context: Handle<Context>, memory: DeviceMemory, is_imported: bool) -> *mut ibv_dm {
+        let dm = Self {
+            c: ibv_dm {
+                context: context.raw(),
+                memcpy_to_dm: copy_to as Slot,
+                memcpy_from_dm: copy_from as Slot,
+                comp_mask: 0,
+                handle: memory.object().handle(),
+            },
+            memory: Locked::new(Some(memory), true),
+            is_imported,
+            users: Users::new(),
+        };
+        Self::to_c(Box::into_raw(Box::new(dm)))
+    }
+
+    /// Ends what the program has, and the memory if that is the program's own.
+    fn end(&self) -> Answer<()> {
+        self.users.none()?;
+        self.memory.with(|memory| {
+            let memory = memory.take().ok_or(Code::INVALID)?;
+            if self.is_imported {
+                drop(memory);
+                return Ok(());
+            }
+            Ok::<_, Code>(memory.free()?)
+        })?;
+        Handle::<Context>::of(self.c.context).get()?.leave();
+        self.free();
+        Ok(())
+    }
+
     pub(super) fn with<R>(&self, body: impl FnOnce(&DeviceMemory) -> Answer<R>) -> Answer<R> {
         self.memory
             .with(|memory| body(memory.as_ref().ok_or(Code::INVALID)?))
@@ -51,18 +85,7 @@ pub(crate) extern "C" fn alloc_dm(
         let length = attr.length as u64;
         let memory = DeviceMemory::alloc(own(opened)?, length, attr.log_align_req)?;
         opened.users.add();
-        let dm = Dm {
-            c: ibv_dm {
-                context: context.raw(),
-                memcpy_to_dm: copy_to as Slot,
-                memcpy_from_dm: copy_from as Slot,
-                comp_mask: 0,
-                handle: memory.object().handle(),
-            },
-            memory: Locked::new(Some(memory), true),
-            users: Users::new(),
-        };
-        Ok(Dm::to_c(Box::into_raw(Box::new(dm))))
+        Ok(Dm::give(context, memory, false))
     })
 }
 
@@ -70,13 +93,27 @@ pub(crate) extern "C" fn alloc_dm(
 pub(crate) extern "C" fn free_dm(dm: Handle<Dm>) -> c_int {
     number(|| {
         let own = dm.get()?;
-        own.users.none()?;
-        own.memory
-            .with(|memory| Ok::<_, Code>(memory.take().ok_or(Code::INVALID)?.free()?))?;
-        Handle::<Context>::of(own.c.context).get()?.leave();
-        own.free();
-        Ok(())
+        if own.is_imported {
+            return Err(Code::INVALID);
+        }
+        own.end()
     })
+}
+
+/// Memory that somebody else frees, by its handle.
+pub(crate) fn import_dm(context: Handle<Context>, handle: u32) -> Answer<*mut ibv_dm> {
+    let opened = context.get()?;
+    let memory = DeviceMemory::import(own(opened)?, handle)?;
+    opened.users.add();
+    Ok(Dm::give(context, memory, true))
+}
+
+pub(crate) fn unimport_dm(dm: Handle<Dm>) -> Answer<()> {
+    let own = dm.get()?;
+    if !own.is_imported {
+        return Err(Code::INVALID);
+    }
+    own.end()
 }
 
 extern "C" fn copy_to(dm: Handle<Dm>, offset: u64, from: *const c_void, length: usize) -> c_int {

@@ -23,7 +23,7 @@ mod xrc;
 
 pub(crate) use abi::{VENDOR, mlx5dv_qp_ex as QpFunctions};
 pub(crate) use counters::counters_of_rule;
-pub(crate) use dm::{Dm, alloc_dm, alloc_null_mr, free_dm, reg_dm_mr};
+pub(crate) use dm::{Dm, alloc_dm, alloc_null_mr, free_dm, import_dm, reg_dm_mr, unimport_dm};
 pub(crate) use dynamic::slots;
 pub(crate) use frames::{check_frames, poll_frame};
 pub(crate) use import::{import, import_pd};
