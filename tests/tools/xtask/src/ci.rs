@@ -3,8 +3,8 @@
 use crate::cargo::cargo;
 use crate::test::Level;
 use crate::{
-    abi, api, asan, coverage, cross, faults, licences, loom, miri, package, sizes, surface, test,
-    tsan,
+    abi, api, asan, coverage, cross, faults, licences, loom, miri, package, pyverbs, sizes,
+    surface, test, tsan,
 };
 use anyhow::bail;
 use clap::Args;
@@ -17,7 +17,8 @@ use testbed::host;
 
 /// Run everything that has to pass: formatting, lints, subsets of the providers and their sizes,
 /// documentation, what safe programs can reach, public items, package contents, licences, tests of
-/// faults, ABI, concurrency models, Miri, another architecture, and every level of tests.
+/// faults, ABI, concurrency models, Miri, another architecture, every level of tests, and rdma-core's
+/// own suite on rxe.
 ///
 /// On two cores without KVM that takes 55 minutes to an hour. The last lines say what was left
 /// out, and the commands that run it.
@@ -46,7 +47,7 @@ const ASAN: &str = "asan";
 const LONG: [&str; 2] = [TSAN, ASAN];
 
 /// What the steps leave out of what they check, and the command that runs it.
-const MORE: [(&str, &str); 6] = [
+const MORE: [(&str, &str); 7] = [
     (
         "cargo xtask test --full",
         "Debian's programs and the examples on other kernels, more paths to the kernel",
@@ -67,12 +68,16 @@ const MORE: [(&str, &str); 6] = [
         "cargo xtask test --level mlx5 --all --strict",
         "every kernel with every path and kind of function",
     ),
+    (
+        "cargo xtask pyverbs --ours",
+        "rdma-core's own suite over this library on devices other than rxe",
+    ),
     ("cargo xtask fuzz", "the fuzz targets"),
 ];
 
 type Step = (&'static str, fn(&Options) -> anyhow::Result<()>);
 
-const STEPS: [Step; 24] = [
+const STEPS: [Step; 25] = [
     ("fmt", |_| cargo(&["fmt", "--all", "--check"], &[])),
     ("clippy", |_| {
         cargo(
@@ -128,6 +133,7 @@ const STEPS: [Step; 24] = [
     ("interop", |options| {
         test::level(Level::Interop, !options.all, options.steady)
     }),
+    ("pyverbs", |_| pyverbs::check()),
     ("connectx", |options| {
         test::level(Level::Connectx, !options.all, options.steady)
     }),
@@ -277,5 +283,20 @@ mod tests {
         for long in LONG {
             assert!(STEPS.iter().any(|(name, _)| *name == long), "{long}");
         }
+    }
+
+    #[test]
+    fn the_workflow_runs_every_step_once() {
+        let file = workspace().join(".github/workflows/ci.yml");
+        let workflow = fs::read_to_string(file).unwrap();
+        let jobs = workflow.lines().skip_while(|line| !line.contains("steps:"));
+        let jobs = jobs
+            .skip(1)
+            .map_while(|line| line.trim().strip_prefix("- "));
+        let mut run: Vec<_> = jobs.flat_map(str::split_whitespace).collect();
+        let mut steps: Vec<_> = STEPS.iter().map(|(name, _)| *name).collect();
+        run.sort_unstable();
+        steps.sort_unstable();
+        assert_eq!(run, steps);
     }
 }

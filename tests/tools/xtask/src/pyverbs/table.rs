@@ -82,6 +82,12 @@ impl Table {
         self.cells().all(|(_, _, row)| row.is_right())
     }
 
+    /// Whether a module passed with at least so many tests on each device.
+    pub(super) fn has_passed(&self, module: &str, least: u32) -> bool {
+        let mut rows = self.cells().filter(|(name, ..)| *name == module).peekable();
+        rows.peek().is_some() && rows.all(|(_, _, row)| row.is_right() && row.report.ok() >= least)
+    }
+
     fn cells(&self) -> impl Iterator<Item = (&str, Device, &Row)> {
         self.rows.iter().flat_map(|(module, rows)| {
             rows.iter()
