@@ -8,6 +8,7 @@
 mod destroys;
 mod encodings;
 mod fields;
+mod files;
 mod paths;
 mod pending;
 mod posting;
@@ -30,7 +31,7 @@ use uverbs_uapi::ib_user_ioctl_verbs::RDMA_DRIVER_RXE;
 use crate::error::Errno;
 use crate::file::{CommandPath, UverbsFile};
 use crate::sys::recorder::{Record, Recorder, Sink};
-use crate::sys::{Attr, Call, Command, Kernel, Reply, Uhw, Value, WriteCommand};
+use crate::sys::{Attr, Call, Command, Kernel, Mapping, Reply, Uhw, Value, WriteCommand};
 
 /// Records every call as a line and answers from a table.
 ///
@@ -51,6 +52,10 @@ struct Script {
     no_handles: bool,
     /// Legacy commands without a reply here return zeros.
     zeros: bool,
+    /// The results of reads, the last one first; without any, a read fills the buffer.
+    reads: Mutex<Vec<Result<usize, Errno>>>,
+    /// The bytes of a mapping, whatever was asked for.
+    mapped: Option<usize>,
 }
 
 const NEW_HANDLE: u32 = 7;
@@ -72,6 +77,19 @@ impl Script {
 
     fn with_zeros(mut self) -> Self {
         self.zeros = true;
+        self
+    }
+
+    fn reading(self, results: &[Result<usize, Errno>]) -> Self {
+        let reads = results.iter().rev().copied().collect();
+        Self {
+            reads: Mutex::new(reads),
+            ..self
+        }
+    }
+
+    fn mapping(mut self, len: usize) -> Self {
+        self.mapped = Some(len);
         self
     }
 
@@ -188,10 +206,15 @@ unsafe impl Kernel for Script {
                 self.legacy("write", command.number(), request, reply, uhw)?;
             }
             Call::Read(buffer) => {
+                let read = self.reads.lock().unwrap().pop();
                 self.fill("read", buffer);
-                return Ok(Reply::Read(buffer.len()));
+                return read.unwrap_or(Ok(buffer.len())).map(Reply::Read);
             }
-            Call::Map { .. } | Call::Cm(_) => return Err(Errno::NOSYS),
+            Call::Map { .. } => {
+                let len = self.mapped.ok_or(Errno::NOSYS)?;
+                return Mapping::anonymous(len).map(Reply::Mapped);
+            }
+            Call::Cm(_) => return Err(Errno::NOSYS),
         }
         Ok(Reply::Done)
     }
