@@ -152,4 +152,13 @@ mod tests {
         }
         assert!(window(64, 4032).is_some());
     }
+
+    #[test]
+    fn a_window_is_where_it_starts_in_its_mapping() {
+        let memory = Mapping::anonymous(4096).unwrap();
+        let start = memory.address();
+        let window = Window::new(memory, 64, 32).unwrap();
+        assert_eq!(window.address(), start + 64);
+        assert_eq!(format!("{window:?}"), "Window(32 bytes)");
+    }
 }

@@ -311,12 +311,12 @@ fn what_an_object_uses_in_a_role_lives_until_it_uses_another() {
     let Bench { script, file } = Bench::new(Script::new());
     let file = Arc::new(file);
     let commands = || std::mem::take(&mut *script.lines.lock().unwrap()).len();
-    let used = |handle| Arc::new(Object::new(&file, &mr::KIND, handle, []));
+    let region = |handle| Arc::new(Object::new(&file, &mr::KIND, handle, []));
     let user = Object::new(&file, &qp::KIND, 5, []);
-    user.set_use::<Role>(Some(used(1)));
-    user.set_use::<OtherRole>(Some(used(2)));
+    user.set_use::<Role>(Some(region(1)));
+    user.set_use::<OtherRole>(Some(region(2)));
     assert_eq!(commands(), 0, "both are used");
-    user.set_use::<Role>(Some(used(3)));
+    user.set_use::<Role>(Some(region(3)));
     assert_eq!(commands(), 1, "the first is not any more");
     user.set_use::<Role>(None);
     assert_eq!(commands(), 1);

@@ -5,10 +5,12 @@
     reason = "a test that panics has failed"
 )]
 
+mod contracts;
 mod destroys;
 mod encodings;
 mod fields;
 mod files;
+mod gids;
 mod paths;
 mod pending;
 mod posting;
