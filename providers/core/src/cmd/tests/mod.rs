@@ -14,6 +14,7 @@ mod gids;
 mod paths;
 mod pending;
 mod posting;
+mod refusals;
 mod removal;
 mod replies;
 mod requests;
