@@ -244,9 +244,32 @@ fn a_panic_of_the_kernel_and_a_missing_way_are_explained() {
 
 #[test]
 fn a_reply_with_a_descriptor_is_checked_by_the_command_itself() {
-    let bench = Bench::on_path(Script::new(), CommandPath::InvokeWrite);
-    let error = comp_channel::create(&bench.file).unwrap_err();
+    for script in [Script::new(), Script::new().silent()] {
+        let bench = Bench::on_path(script, CommandPath::InvokeWrite);
+        let error = comp_channel::create(&bench.file).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::BadReply);
+        let own = "no completion channel descriptor";
+        assert!(error.to_string().contains(own), "{error}");
+    }
+}
+
+#[test]
+fn a_reply_that_is_not_written_is_no_reply() {
+    let silent = || Script::new().with_zeros().silent();
+    let bench = Bench::new(silent());
+    let error = pd::alloc(&bench.file, &Uhw::NONE).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::BadReply);
+    assert!(
+        error.to_string().contains("the reply was not written"),
+        "{error}"
+    );
+    // By write(2) it cannot be told.
+    let bench = Bench::on_path(silent(), CommandPath::Write);
+    assert_eq!(pd::alloc(&bench.file, &Uhw::NONE).unwrap(), 0);
+    let bench = Bench::new(silent());
+    let error = crate::cmd::device::query_port(&bench.file, 1).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::BadReply);
+    assert!(error.to_string().contains("attribute 1"), "{error}");
 }
 
 #[test]

@@ -55,6 +55,8 @@ struct Script {
     no_handles: bool,
     /// Legacy commands without a reply here return zeros.
     zeros: bool,
+    /// No output is written.
+    silent: bool,
     /// The results of reads, the last one first; without any, a read fills the buffer.
     reads: Mutex<Vec<Result<usize, Errno>>>,
     /// The bytes of a mapping, whatever was asked for.
@@ -96,6 +98,11 @@ impl Script {
         self
     }
 
+    fn silent(mut self) -> Self {
+        self.silent = true;
+        self
+    }
+
     fn without_handles(mut self) -> Self {
         self.no_handles = true;
         self
@@ -133,7 +140,7 @@ impl Script {
         for attr in command.attrs {
             match &attr.value {
                 Value::Out(cells, written) => {
-                    written.set(true);
+                    written.set(!self.silent);
                     self.fill(
                         &format!("{}/{}:{}", command.object, command.method, attr.id),
                         cells,
@@ -154,7 +161,7 @@ impl Script {
                 (2, Value::Constant(value)) => number = u32::try_from(*value).unwrap(),
                 (0, Value::In(bytes, _)) => input = bytes,
                 (1, Value::Out(cells, written)) => {
-                    written.set(true);
+                    written.set(!self.silent);
                     output = cells;
                 }
                 (0 | 1, Value::Absent) => {}
