@@ -1,5 +1,4 @@
 //! What the traits do by themselves, on queues without a device.
-#![allow(unsafe_code, reason = "posts requests that nobody carries out")]
 
 use std::sync::Arc;
 
@@ -65,6 +64,7 @@ impl Qp for Noting {
         panic!("it has no attributes")
     }
 
+    #[expect(unsafe_code, reason = "the trait has it")]
     unsafe fn put_send(&mut self, request: &SendRequest<'_>) -> Result<(), PostError> {
         self.put("put", request.wr_id)
     }
@@ -77,6 +77,7 @@ impl Qp for Noting {
         self.note("abort");
     }
 
+    #[expect(unsafe_code, reason = "the trait has it")]
     unsafe fn put_recv(&mut self, request: &RecvRequest<'_>) -> Result<(), PostError> {
         self.put("put receive", request.wr_id)
     }
@@ -109,6 +110,7 @@ const fn receive(wr_id: u64) -> RecvRequest<'static> {
 type Posted = (Result<(), (usize, PostError)>, Vec<String>);
 
 /// Posts three requests to each side of a queue pair.
+#[expect(unsafe_code, reason = "posts requests that nobody carries out")]
 fn post(qp: &mut Noting) -> [Posted; 2] {
     // SAFETY: the requests name no memory, and no device reads them.
     let sent = unsafe { qp.post_send(&SENDS) };
@@ -163,6 +165,7 @@ fn nothing_is_posted_if_nothing_can_be_submitted() {
 }
 
 #[test]
+#[expect(unsafe_code, reason = "posts requests that nobody carries out")]
 fn a_batch_of_sends_is_submitted_or_taken_back() {
     let mut qp = Noting::default();
     let mut sender = PlainSender(&mut qp);
@@ -179,6 +182,7 @@ fn a_batch_of_sends_is_submitted_or_taken_back() {
 }
 
 #[test]
+#[expect(unsafe_code, reason = "posts requests that nobody carries out")]
 fn a_batch_of_receives_is_submitted_or_taken_back() {
     let mut qp = Noting::default();
     let mut receiver = PlainReceiver(&mut qp);
@@ -197,6 +201,7 @@ fn a_batch_of_receives_is_submitted_or_taken_back() {
 }
 
 #[test]
+#[expect(unsafe_code, reason = "posts requests that nobody carries out")]
 fn single_requests_of_typed_ends_are_posted_at_once() {
     let mut qp = Noting::default();
     let template = Template::send(LocalKey::from_raw(1));
