@@ -445,4 +445,23 @@ mod tests {
             assert_eq!(ring.read::<[u64; 8]>(7), Some([u64::MAX; 8]));
         }
     }
+
+    #[test]
+    fn each_slot_keeps_its_own_words() {
+        let ring = SharedRing::new(memory(), LAYOUT).unwrap();
+        for index in 0..8 {
+            assert!(ring.put(index, 0, &[u64::from(index) + 1; 8]));
+        }
+        for index in 0..8 {
+            let expected = [u64::from(index) + 1; 8];
+            assert_eq!(ring.read::<[u64; 8]>(index), Some(expected));
+        }
+        assert_eq!(
+            ring.put_bytes(0, 0, &[&[9; 8]], 8),
+            Some(8),
+            "all of the room"
+        );
+        assert_eq!(ring.put_bytes(0, 0, &[&[9; 64]], 64), Some(64));
+        assert_eq!(ring.read::<u64>(1), Some(2));
+    }
 }

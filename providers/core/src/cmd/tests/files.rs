@@ -11,7 +11,7 @@ use crate::cmd::{comp_channel, mr, pd, qp};
 use crate::error::{Errno, Error, ErrorKind, Op};
 use crate::file::CommandPath;
 use crate::object::Object;
-use crate::sys::{Attr, ForkToken, Protection, Uhw, Value};
+use crate::sys::{Attr, ForkToken, Kernel as _, Protection, Uhw, Value};
 
 /// The query of a port, which confirms a removal.
 const QUERY: &str = "ioctl 0/2 ";
@@ -345,4 +345,24 @@ fn what_an_object_uses_in_a_role_lives_until_it_uses_another() {
     assert_eq!(commands(), 1);
     drop(user);
     assert_eq!(commands(), 2, "the user, and then what it used");
+}
+
+#[test]
+fn a_kernel_that_says_nothing_else_takes_devices_and_has_no_connection_manager() {
+    let Bench { script, file } = Bench::new(Script::new());
+    script.check_device(file.as_fd(), None, None).unwrap();
+    let checks = [
+        script.check_connection_manager(file.as_fd(), None),
+        Arc::clone(&script).check_connection_manager(file.as_fd(), None),
+    ];
+    for check in checks {
+        let error = check.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Unsupported);
+        assert!(
+            error
+                .known_hint()
+                .unwrap()
+                .contains("no connection manager")
+        );
+    }
 }

@@ -1,9 +1,9 @@
 //! Completions, addresses of the peer's memory and requests: what their accessors say.
 
 use crate::types::{
-    AccessFlags, FlowLabel, Gid, LocalKey, Operation, Payload, Posting, Remote, RemoteKey,
-    RemoteMemory, SendFlags, SendRequest, Sge, Template, WcFlags, WcOpcode, WcStatus,
-    WorkCompletion,
+    AccessFlags, FlowLabel, Gid, Guid, LocalKey, Operation, Payload, PortAttr, PortState, Posting,
+    Remote, RemoteKey, RemoteMemory, SendFlags, SendRequest, Sge, Template, WcFlags, WcOpcode,
+    WcStatus, WorkCompletion,
 };
 
 #[test]
@@ -275,4 +275,22 @@ fn a_template_posts_what_it_describes() {
         let found = flags.with(&posting, |request| request.flags);
         assert_eq!(found, SendFlags::FENCE | SendFlags::SIGNALED);
     }
+}
+
+#[test]
+fn a_port_is_active_in_two_states() {
+    for state in PortState::ALL {
+        let port = PortAttr {
+            state: *state,
+            ..PortAttr::default()
+        };
+        let active = matches!(state, PortState::Active | PortState::ActiveDefer);
+        assert_eq!(port.is_active(), active, "{state}");
+    }
+}
+
+#[test]
+fn a_guid_is_printed_with_its_type() {
+    let guid = Guid::from_u64(0x0011_2233_4455_6677);
+    assert_eq!(format!("{guid:?}"), "Guid(0011:2233:4455:6677)");
 }
