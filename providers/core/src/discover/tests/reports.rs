@@ -6,11 +6,13 @@ use super::tree::Tree;
 use crate::discover::list::list_with;
 use crate::discover::netlink::Counter;
 use crate::discover::netlink::tests::script::{
-    Script, answer, attr, char_device, device, done, text, word,
+    Script, answer, attr, char_device, device, done, error, text, word,
 };
 use crate::discover::sysfs::Sysfs;
-use crate::discover::{Access, CharDevice, DriverMatch, Options, Source, identify, list};
-use crate::error::{Errno, Result};
+use crate::discover::{
+    Access, CharDevice, DeviceInfo, DriverMatch, Options, Source, identify, list, open_device,
+};
+use crate::error::{Errno, ErrorKind, Result};
 use crate::types::{DriverId, Guid, NodeType};
 
 const NULL: CharDevice = CharDevice { major: 1, minor: 3 };
@@ -153,4 +155,38 @@ fn the_counters_of_a_device_are_its_files_with_numbers() {
         missing.to_string().contains("ports/2/counters"),
         "{missing}"
     );
+}
+
+#[test]
+fn a_device_without_a_node_is_not_opened_for_the_kernel_s_reason() {
+    let tree = Tree::new();
+    let script = Script::new([
+        device(true, 1, 0, "rxe0"),
+        done(1),
+        error(2, Errno::OPNOTSUPP),
+    ]);
+    let listed = list_with(Some(script.client()), &tree.options()).unwrap();
+    let refused = open_device(listed[0].clone(), &tree.options()).unwrap_err();
+    assert_eq!(refused.errno(), Some(Errno::OPNOTSUPP));
+    let unknown = DeviceInfo::named("rxe0".into(), Source::Netlink);
+    let refused = open_device(unknown, &tree.options()).unwrap_err();
+    assert_eq!(
+        (refused.errno(), refused.kind()),
+        (None, ErrorKind::NotFound)
+    );
+    assert!(refused.known_hint().unwrap().contains("modprobe ib_uverbs"));
+}
+
+#[test]
+fn a_device_that_cannot_be_opened_is_named() {
+    let tree = Tree::new();
+    tree.device("rxe0", &[("node_type", "1: CA\n")]);
+    tree.uverbs("uverbs0", "rxe0", 2);
+    let info = list(&tree.options()).unwrap().remove(0);
+    let refused = open_device(info.clone(), &tree.options()).unwrap_err();
+    assert_eq!(refused.errno(), Some(Errno::NOENT));
+    assert!(refused.to_string().contains("device rxe0"), "{refused}");
+    tree.link("uverbs0", "/dev/null");
+    let opened = open_device(info, &tree.options()).unwrap();
+    assert_eq!((opened.number, opened.info.name.as_str()), (NULL, "rxe0"));
 }
