@@ -157,3 +157,22 @@ fn explain(error: Error) -> Error {
         _ => error,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_node_that_is_missing_or_forbidden_is_explained() {
+        for (errno, words) in [
+            (Errno::NOENT, "modprobe rdma_ucm"),
+            (Errno::PERM, "device cgroup"),
+            (Errno::ACCESS, ""),
+        ] {
+            let error = explain(Error::os(Op::OpenConnectionManager, errno));
+            let hint = error.known_hint().unwrap_or_default();
+            assert!(hint.contains(words), "{error}");
+            assert_eq!(hint.is_empty(), words.is_empty(), "{error}");
+        }
+    }
+}

@@ -15,6 +15,8 @@ mod link;
 mod memory;
 mod multicast;
 mod queues;
+#[cfg(test)]
+mod tests;
 mod typed;
 
 use std::any::Any;

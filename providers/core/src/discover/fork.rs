@@ -299,7 +299,10 @@ impl Drop for Registration {
 mod tests {
     use super::*;
     use crate::discover::netlink::tests::script::{Script, answer, attr, error};
-    use uverbs_uapi::rdma_netlink::{RDMA_NLDEV_CMD_SYS_GET, RDMA_NLDEV_SYS_ATTR_COPY_ON_FORK};
+    use crate::discover::{Options, via_netlink};
+    use uverbs_uapi::rdma_netlink::{
+        RDMA_NL_GET_TYPE, RDMA_NL_NLDEV, RDMA_NLDEV_CMD_SYS_GET, RDMA_NLDEV_SYS_ATTR_COPY_ON_FORK,
+    };
 
     fn asked(reply: Vec<u8>) -> Result<bool> {
         query(&mut Script::new([reply]).client())
@@ -317,5 +320,74 @@ mod tests {
         assert_eq!(asked(error(1, Errno::INVAL)).ok(), Some(false));
         let refused = asked(error(1, Errno::MFILE)).err();
         assert_eq!(refused.and_then(|error| error.errno()), Some(Errno::MFILE));
+    }
+
+    /// The one test that changes what this process knows.
+    #[test]
+    fn what_the_process_knows_is_not_asked_again() {
+        let options = Options {
+            learn_fork: true,
+            ..Options::default()
+        };
+        let forget = || COPIES.store(0, Ordering::Relaxed);
+        let before = COPIES.load(Ordering::Relaxed);
+        for copies in [true, false] {
+            forget();
+            assert!(!is_known());
+            learn(&mut Script::new([settings(copies.into())]).client());
+            assert!(is_known());
+            assert_eq!(copy_on_fork().ok(), Some(copies));
+            assert_eq!(ForkGuard::detect().unwrap().is_needed(), !copies);
+            let silent = Script::default();
+            learn(&mut silent.client());
+            assert!(silent.sent().is_empty());
+        }
+        forget();
+        learn(&mut Script::new([error(1, Errno::MFILE)]).client());
+        assert!(!is_known(), "a refusal says nothing");
+        // Along with a device, if it is asked for.
+        for (learns, known, asks) in [
+            (true, false, true),
+            (true, true, false),
+            (false, false, false),
+        ] {
+            forget();
+            if known {
+                remember(true);
+            }
+            let script = Script::default();
+            let options = Options {
+                learn_fork: learns,
+                ..options.clone()
+            };
+            let found = via_netlink::find(&mut script.client(), "rxe0", &options);
+            assert!(found.is_err(), "nothing answers");
+            let system = RDMA_NL_GET_TYPE(RDMA_NL_NLDEV, RDMA_NLDEV_CMD_SYS_GET);
+            let sent = script.sent().concat();
+            let asked = sent.windows(2).any(|word| word == system.to_ne_bytes());
+            assert_eq!(asked, asks, "{learns} {known}");
+        }
+        COPIES.store(before, Ordering::Relaxed);
+    }
+
+    #[test]
+    fn a_guard_that_is_not_needed_affects_nothing() {
+        let guard = ForkGuard::unneeded();
+        assert!(!guard.is_needed());
+        assert_eq!(guard.stuck(), 0);
+        assert!(guard.affects_only(1, 1));
+        let guard = ForkGuard::over(Box::new(LinuxForkAdvice));
+        assert!(guard.is_needed());
+        let page = LinuxForkAdvice.page_size();
+        for (address, len, only) in [
+            (0, page, true),
+            (page, 3 * page, true),
+            (1, page, false),
+            (page, page - 1, false),
+            (page, 0, true),
+        ] {
+            assert_eq!(guard.affects_only(address, len), only, "{len} at {address}");
+        }
+        assert!(ForkGuard::forced().is_needed());
     }
 }

@@ -148,6 +148,10 @@ mod tests {
                 requested: requested.into(),
                 max: max.into(),
             },
+            PostError::NoSuchStream {
+                requested,
+                streams: max,
+            },
             PostError::UnsupportedOperation,
             PostError::InvalidRequest,
             PostError::ReservedId,
@@ -160,7 +164,7 @@ mod tests {
         assert_eq!(words.iter().collect::<HashSet<_>>().len(), words.len());
         let limits = words.iter().filter(|text| text.contains("40"));
         assert!(limits.clone().all(|text| text.contains("30")));
-        assert_eq!(limits.count(), 3);
+        assert_eq!(limits.count(), 4);
         assert_eq!(format!("{:?}", PostError::QueueFull), words[0]);
         let doorbell = PostError::Doorbell(Errno::ACCESS).to_string();
         assert!(doorbell.contains(&Errno::ACCESS.to_string()), "{doorbell}");

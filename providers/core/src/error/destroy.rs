@@ -83,4 +83,19 @@ mod tests {
         let parts = format!("{refused:#?}");
         assert!(parts.contains("handle_lives_on: true"), "{parts}");
     }
+
+    #[test]
+    fn what_lives_on_is_kept_and_the_rest_is_not() {
+        let op = Op::DestroyQueuePair;
+        let refused = DestroyError::new(Error::os(op, Errno::BUSY), 5);
+        assert_eq!(refused.to_string(), "destroy_qp: EBUSY");
+        let source = std::error::Error::source(&refused).unwrap();
+        assert_eq!(source.to_string(), "destroy_qp: EBUSY");
+        let mapped = refused.map(|handle| handle + 1);
+        assert_eq!(mapped.handle.as_deref(), Some(&6));
+        assert_eq!(Error::from(mapped).errno(), Some(Errno::BUSY));
+        let unknown = DestroyError::new(Error::os(op, Errno::TIMEDOUT), 5);
+        assert!(unknown.handle.is_none());
+        assert!(unknown.map(|handle| handle + 1).handle.is_none());
+    }
 }

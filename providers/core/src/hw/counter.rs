@@ -90,4 +90,13 @@ mod tests {
             assert!(Counter::new(page(bytes), offset).is_none(), "{offset}");
         }
     }
+
+    #[test]
+    fn a_counter_may_end_where_its_page_does() {
+        let bytes = *b"\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\x07";
+        let last = Counter::new(page(bytes), 8).unwrap();
+        assert_eq!(last.read(3), Some(7));
+        assert_eq!(format!("{last:?}"), "Counter(at 8)");
+        assert_eq!(Counter::new(page(bytes), 0).unwrap().read(1), Some(0));
+    }
 }

@@ -183,4 +183,67 @@ mod tests {
             ))
         );
     }
+
+    #[test]
+    fn a_register_is_where_its_offset_says() {
+        let page = Arc::new(Mapping::anonymous(4096).unwrap());
+        let register = Register::new(Arc::clone(&page), 64, 24).unwrap();
+        assert_eq!(register.address(), page.address() + 64);
+        assert_eq!((register.len(), register.is_empty()), (24, false));
+        assert!(Arc::ptr_eq(register.page(), &page));
+        assert_eq!(format!("{register:?}"), "Register(24 bytes)");
+        for (offset, len) in [(64, 0), (64, 4), (64, 12), (4096 - 8, 16)] {
+            let refused = Register::new(Arc::clone(&page), offset, len);
+            assert!(refused.is_none(), "{len} bytes at {offset}");
+        }
+        for (offset, len) in [(0, 4096), (4096 - 8, 8), (8, 56), (16, 64)] {
+            let taken = Register::new(Arc::clone(&page), offset, len);
+            assert!(taken.is_some(), "{len} bytes at {offset}");
+        }
+        assert!(
+            Register::new(page, 8, 64).is_none(),
+            "blocks are aligned to 16"
+        );
+    }
+
+    #[test]
+    fn two_words_are_copied_if_both_are_inside() {
+        let page = Arc::new(Mapping::anonymous(4096).unwrap());
+        let register = Register::new(Arc::clone(&page), 0, 24).unwrap();
+        let of = |byte| u64::from_ne_bytes([byte; 8]);
+        for (offset, stored) in [(0, true), (8, true), (16, false), (24, false), (4, false)] {
+            let values = [of(1), of(2)];
+            register.copy(0, [0; 2]);
+            register.copy(8, [0; 2]);
+            register.copy(offset, values);
+            let found: Vec<_> = (0..4).map(|at| page.load(at * 8).unwrap()).collect();
+            let mut expected = vec![0; 4];
+            if stored {
+                expected[offset / 8..][..2].copy_from_slice(&values);
+            }
+            assert_eq!(found, expected, "{offset}");
+        }
+    }
+
+    #[test]
+    fn as_many_blocks_are_copied_as_the_register_has_room_for() {
+        let page = Arc::new(Mapping::anonymous(4096).unwrap());
+        let part = crate::hw::Part::from(crate::hw::Pages::new(4096).unwrap());
+        let ring = BlockRing::new(part, 4).unwrap();
+        for block in 0..4 {
+            for unit in 0..4 {
+                let value = u64::from_ne_bytes([u8::try_from(block + 1).unwrap(); 8]);
+                ring.block(block).put(unit, [value; 2]);
+            }
+        }
+        let register = Register::new(Arc::clone(&page), 0, 128).unwrap();
+        let first_bytes = || [0, 64, 128].map(|at| page.load(at).unwrap().to_ne_bytes()[0]);
+        register.copy_blocks(&ring, 0, 3);
+        register.copy_blocks(&ring, 0, 0);
+        assert_eq!(first_bytes(), [0, 0, 0]);
+        register.copy_blocks(&ring, 1, 1);
+        assert_eq!(first_bytes(), [2, 0, 0]);
+        register.copy_blocks(&ring, 2, 2);
+        assert_eq!(first_bytes(), [3, 4, 0]);
+    }
 }

@@ -222,4 +222,12 @@ mod tests {
         assert_eq!(pages.load(0, Ordering::Release), Some(3));
         assert_eq!(pages.load(0, Ordering::AcqRel), Some(3));
     }
+
+    #[test]
+    fn pages_are_not_empty_and_say_where_they_are() {
+        let pages = Pages::new(5000).unwrap();
+        assert!(!pages.is_empty());
+        assert!(pages.len() >= 5000);
+        assert_eq!(pages.address(), pages.as_ptr().addr() as u64);
+    }
 }

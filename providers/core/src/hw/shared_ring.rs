@@ -413,4 +413,55 @@ mod tests {
             assert!(SharedRing::new(memory(), layout).is_none(), "{layout:?}");
         }
     }
+
+    #[test]
+    fn both_indexes_go_round() {
+        let ring = SharedRing::new(memory(), LAYOUT).unwrap();
+        assert_eq!((ring.mask(), ring.slot_size()), (7, 64));
+        for (index, next) in [(0, 1), (6, 7), (7, 0), (8, 1), (u32::MAX, 0)] {
+            assert_eq!(ring.next(index), next, "{index}");
+        }
+        ring.publish(5);
+        ring.release(11);
+        assert_eq!((ring.producer(), ring.consumer()), (Some(5), Some(3)));
+        store(ring.consumer, 8, Ordering::Relaxed);
+        assert_eq!((ring.producer(), ring.consumer()), (Some(5), None));
+    }
+
+    #[test]
+    fn words_beside_the_slots_are_at_any_place_that_fits() {
+        for (producer, consumer, data) in [(0, 4, 8), (60, 0, 64), (0, 8, 4096 - 512)] {
+            let layout = RingLayout {
+                producer,
+                consumer,
+                data,
+                ..LAYOUT
+            };
+            let ring = SharedRing::new(memory(), layout).unwrap();
+            ring.publish(2);
+            ring.release(1);
+            assert_eq!((ring.producer(), ring.consumer()), (Some(2), Some(1)));
+            assert!(ring.put(7, 0, &[u64::MAX; 8]));
+            assert_eq!(ring.read::<[u64; 8]>(7), Some([u64::MAX; 8]));
+        }
+    }
+
+    #[test]
+    fn each_slot_keeps_its_own_words() {
+        let ring = SharedRing::new(memory(), LAYOUT).unwrap();
+        for index in 0..8 {
+            assert!(ring.put(index, 0, &[u64::from(index) + 1; 8]));
+        }
+        for index in 0..8 {
+            let expected = [u64::from(index) + 1; 8];
+            assert_eq!(ring.read::<[u64; 8]>(index), Some(expected));
+        }
+        assert_eq!(
+            ring.put_bytes(0, 0, &[&[9; 8]], 8),
+            Some(8),
+            "all of the room"
+        );
+        assert_eq!(ring.put_bytes(0, 0, &[&[9; 64]], 64), Some(64));
+        assert_eq!(ring.read::<u64>(1), Some(2));
+    }
 }

@@ -123,6 +123,9 @@ impl fmt::Debug for Window {
 
 #[cfg(test)]
 mod tests {
+    use std::ptr::NonNull;
+    use std::sync::Arc;
+
     use super::*;
 
     #[test]
@@ -151,5 +154,31 @@ mod tests {
             assert!(window(start, len).is_none(), "{len} bytes at {start}");
         }
         assert!(window(64, 4032).is_some());
+    }
+
+    #[test]
+    fn a_window_is_where_it_starts_in_its_mapping() {
+        let memory = Mapping::anonymous(4096).unwrap();
+        let start = memory.address();
+        let window = Window::new(memory, 64, 32).unwrap();
+        assert_eq!(window.address(), start + 64);
+        assert_eq!(format!("{window:?}"), "Window(32 bytes)");
+    }
+
+    #[test]
+    fn bytes_land_behind_the_start_of_the_window() {
+        let memory = Arc::new(Mapping::anonymous(4096).unwrap());
+        let start = NonNull::new(memory.as_ptr()).unwrap();
+        let owner = Box::new(Arc::clone(&memory));
+        // SAFETY: the owner keeps the memory mapped, and it is only accessed by atomics.
+        let shared = unsafe { Mapping::from_owner(start, memory.len(), owner) };
+        let window = Window::new(shared, 64, 32).unwrap();
+        assert_eq!(window.store(8, &[7; 12]), Some(()));
+        let found: Vec<_> = (0..5)
+            .map(|word| memory.load(64 + word * 8).unwrap().to_ne_bytes())
+            .collect();
+        let half = [7, 7, 7, 7, 0, 0, 0, 0];
+        assert_eq!(found, [[0; 8], [7; 8], half, [0; 8], [0; 8]]);
+        assert_eq!(memory.load(0), Some(0));
     }
 }

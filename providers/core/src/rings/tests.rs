@@ -114,3 +114,44 @@ fn a_collector_has_what_was_reported() {
     assert_eq!(collector.take(), [expected]);
     assert_eq!(collector.take(), []);
 }
+
+#[test]
+fn a_kind_without_a_name_is_unknown() {
+    assert!(Fields::of(None).is_unknown());
+    assert!(!Fields::of(Some("SEND")).is_unknown());
+    let mut fields = Fields::of(None);
+    fields.hex_if_any("none", 0_u32);
+    fields.hex_if_any("some", 1_u32);
+    fields.name("known", Some("text"), 5_u32);
+    assert_eq!(
+        fields.list,
+        [("some", Value::Hex(1)), ("known", Value::Name("text"))]
+    );
+}
+
+#[test]
+fn numbers_are_hexadecimal_from_a_mebibyte_on_and_no_flags_are_none() {
+    let entry = |value| Entry {
+        queue: QueueKind::SharedReceive,
+        number: 0,
+        index: 0,
+        kind: "x",
+        fields: vec![("v", value)],
+        bytes: vec![],
+    };
+    for (value, text) in [
+        (Value::Number((1 << 20) - 1), "1048575"),
+        (Value::Number(1 << 20), "0x100000"),
+        (Value::Hex(5), "0x5"),
+        (Value::Flags(vec![]), "none"),
+        (Value::Flags(vec!["a", "b"]), "a|b"),
+        (Value::Name("n"), "n"),
+        (Value::Bytes(vec![0xab; 2]), "abab"),
+        (Value::Bytes(vec![]), ""),
+    ] {
+        assert_eq!(entry(value).to_string(), format!("srq 0x0[0] x v={text}"));
+    }
+    let longest = entry(Value::Bytes(vec![1; 32])).to_string();
+    assert!(longest.ends_with(&"01".repeat(32)), "{longest}");
+    assert_eq!(QueueKind::Receive.to_string(), "rq");
+}

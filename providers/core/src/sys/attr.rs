@@ -264,7 +264,7 @@ impl fmt::Debug for Pointer<'_> {
 
 #[cfg(test)]
 mod tests {
-    use super::number;
+    use super::*;
 
     #[test]
     fn numbers_have_any_size() {
@@ -274,5 +274,71 @@ mod tests {
         assert_eq!(number(&u64::MAX.to_ne_bytes()), Some(u64::MAX));
         assert_eq!(number(&[]), Some(0));
         assert_eq!(number(&[0; 9]), None);
+    }
+
+    #[test]
+    fn a_value_is_a_number_if_it_is_short() {
+        assert_eq!(
+            Value::Constant(0x1234_5678_9abc).number(),
+            Some(0x1234_5678_9abc)
+        );
+        assert_eq!(Value::In(&7_u32.to_ne_bytes(), None).number(), Some(7));
+        assert_eq!(Value::In(&[0; 9], None).number(), None);
+        for other in [Value::Absent, Value::Object(3), Value::Enum(1, &[2])] {
+            assert_eq!(other.number(), None, "{other:?}");
+        }
+    }
+
+    #[test]
+    fn attributes_are_printed_by_what_they_carry() {
+        let (handle, cell) = (Cell::new(8), [const { Cell::new(0) }; 4]);
+        let written = Attr::output(2, &cell);
+        if let Value::Out(_, flag) = &written.value {
+            flag.set(true);
+        }
+        for (attr, text) in [
+            (Attr::input(1, &[0_u8; 3]), "0x1: in 3 bytes"),
+            (written, "0x2: out 4 bytes"),
+            (Attr::output(0x30, &cell), "0x30: out 4 bytes, not written"),
+            (Attr::constant(4, 18_u32).optional(), "0x4?: 0x12"),
+            (
+                Attr::new(5, Value::Enum(2, &[0; 6])),
+                "0x5: enum 2, 6 bytes",
+            ),
+            (Attr::object(6, 7), "0x6: object 7"),
+            (Attr::new_object(7, &handle), "0x7: new object 8"),
+            (Attr::new(8, Value::Objects(&[1, 2])), "0x8: objects [1, 2]"),
+            (Attr::new_fd(9, &Cell::new(None)), "0x9: new fd"),
+            (
+                Attr::maybe(None::<u8>, 10, |_, _| panic!("absent")),
+                "0xa: absent",
+            ),
+        ] {
+            assert_eq!(format!("{attr:?}"), text);
+        }
+        let attrs = [Attr::constant(0x1002, 1_u32)];
+        let uhw = Uhw {
+            attrs: &attrs,
+            ..Uhw::new(&[0; 5], &cell)
+        };
+        assert_eq!(format!("{uhw:?}"), "uhw in 5 out 4 [0x1002: 0x1]");
+        assert_eq!(format!("{:?}", Uhw::NONE), "uhw in 0 out 0");
+        let pointer = Pointer {
+            offset: 8,
+            buffer: &cell,
+        };
+        assert_eq!(format!("{pointer:?}"), "pointer at 8 to 4 bytes");
+    }
+
+    #[test]
+    fn a_driver_s_mandatory_attribute_needs_the_ioctl() {
+        let needs = |attrs: &[Attr<'_>]| Uhw { attrs, ..Uhw::NONE }.needs_ioctl();
+        assert!(!needs(&[]));
+        assert!(!needs(&[Attr::constant(1, 1_u32).optional()]));
+        assert!(!needs(&[Attr::new(1, Value::Absent)]));
+        assert!(needs(&[
+            Attr::new(1, Value::Absent),
+            Attr::constant(2, 1_u32)
+        ]));
     }
 }

@@ -55,3 +55,28 @@ impl Drop for Descriptor {
         unsafe { rustix::io::close(fd.into_raw_fd()) };
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sys::wait_readable;
+
+    #[test]
+    fn a_descriptor_is_closed_when_it_is_dropped() {
+        let (reader, writer) = std::io::pipe().unwrap();
+        let writer = Descriptor::from(OwnedFd::from(writer));
+        let look = || wait_readable(reader.as_fd(), None, Some(std::time::Duration::ZERO));
+        assert_eq!(look(), Ok(None), "open");
+        assert!(rustix::io::write(&writer, b"x").is_ok());
+        assert_eq!(look(), Ok(Some(true)));
+        rustix::io::read(&reader, &mut [0; 1]).unwrap();
+        drop(writer);
+        assert_eq!(look(), Ok(Some(false)), "hung up");
+    }
+
+    #[test]
+    fn a_marker_is_no_descriptor() {
+        assert!(adopt_fd(NO_DESCRIPTOR).is_none());
+        assert!(adopt_fd(0x8000_0000).is_none());
+    }
+}

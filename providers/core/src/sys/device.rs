@@ -238,4 +238,54 @@ mod tests {
             assert_eq!(error.kind(), ErrorKind::InvalidInput, "{path}: {error}");
         }
     }
+
+    #[test]
+    fn no_other_device_of_this_machine_is_taken_for_one_of_these() {
+        let entries = fs::read_dir("/sys/dev/char")
+            .into_iter()
+            .flatten()
+            .flatten();
+        for entry in entries {
+            let name = entry.file_name().into_string().unwrap();
+            let number = CharDevice::from_sysfs(&name).unwrap();
+            let of_class = fs::read_link(entry.path()).unwrap();
+            let of_class = of_class.to_str().unwrap().contains("/infiniband");
+            if !of_class {
+                assert!(!is_called(number), "{number}");
+                assert!(!is_of_class(number), "{number}");
+                assert!(!is_picked(number), "{number}");
+            }
+        }
+        let nobodys = CharDevice {
+            major: MISC_MAJOR,
+            minor: 0xf_fffe,
+        };
+        assert!(!is_called(nobodys) && !is_of_class(nobodys));
+    }
+
+    #[test]
+    fn a_refusal_names_the_number_and_what_was_expected() {
+        let zero = CharDevice { major: 1, minor: 5 };
+        for (error, expected) in [
+            (check_verbs_device(zero), "an InfiniBand verbs device"),
+            (check_cm_device(zero), "the RDMA connection manager"),
+        ] {
+            let error = error.unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::InvalidInput);
+            let facts = format!("device_number 1:5, expected {expected}");
+            assert!(error.to_string().contains(&facts), "{error}");
+        }
+        check_verbs_device(FIXED).unwrap();
+        let file = File::open("/dev/null").unwrap();
+        let refused = crate::sys::Linux.check_connection_manager(file.as_fd(), None);
+        assert_eq!(refused.unwrap_err().kind(), ErrorKind::InvalidInput);
+        let shared = std::sync::Arc::new(crate::sys::Linux);
+        let refused = shared.check_connection_manager(file.as_fd(), Some(zero));
+        assert_eq!(refused.unwrap_err().kind(), ErrorKind::InvalidInput);
+        let refused = shared.check_device(file.as_fd(), None, None).unwrap_err();
+        assert_eq!(refused.kind(), ErrorKind::InvalidInput);
+        shared
+            .check_device(file.as_fd(), Some(FIXED), None)
+            .unwrap();
+    }
 }

@@ -289,4 +289,41 @@ mod tests {
         assert!(flags_of(&low).contains(" dc"));
         assert!(!flags_of(&wrapped).contains(" dc"));
     }
+
+    #[test]
+    fn a_mapping_is_whole_pages_and_says_where() {
+        let page = rustix::param::page_size();
+        for (len, rounded) in [(1, page), (page, page), (page + 1, 2 * page)] {
+            let mapping = Mapping::anonymous(len).unwrap();
+            assert_eq!((mapping.len(), mapping.is_empty()), (rounded, false));
+            assert_eq!(mapping.address(), mapping.as_ptr().addr() as u64);
+            assert_eq!(format!("{mapping:?}"), format!("Mapping({rounded} bytes)"));
+        }
+        assert_eq!(Mapping::anonymous(0).unwrap_err(), Errno::INVAL);
+        assert_eq!(Mapping::anonymous(usize::MAX).unwrap_err(), Errno::NOMEM);
+    }
+
+    #[test]
+    fn words_and_halves_are_loaded_where_they_are_aligned_and_inside() {
+        let path = std::env::temp_dir().join(format!("uverbs-map-{}", std::process::id()));
+        let bytes: Vec<u8> = (0..=255).cycle().take(4096).collect();
+        fs::write(&path, &bytes).unwrap();
+        let file = File::open(&path).unwrap();
+        let mapping = Mapping::of_fd(file.as_fd(), 0, 4096, Protection::Read, 0).unwrap();
+        fs::remove_file(&path).unwrap();
+        for offset in [0, 8, 240, 4096 - 8] {
+            let word = u64::from_ne_bytes(bytes[offset..][..8].try_into().unwrap());
+            assert_eq!(mapping.load(offset), Some(word), "{offset}");
+            for half in [offset, offset + 4] {
+                let expected = u32::from_ne_bytes(bytes[half..][..4].try_into().unwrap());
+                assert_eq!(mapping.load_u32(half), Some(expected), "{half}");
+            }
+        }
+        for offset in [1, 4, 4096 - 4, 4096, usize::MAX - 7] {
+            assert_eq!(mapping.load(offset), None, "{offset}");
+        }
+        for offset in [1, 2, 6, 7, 4096, usize::MAX - 3] {
+            assert_eq!(mapping.load_u32(offset), None, "{offset}");
+        }
+    }
 }

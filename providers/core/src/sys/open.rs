@@ -268,4 +268,48 @@ mod tests {
         assert_eq!(error.kind(), ErrorKind::InvalidInput);
         assert!(error.to_string().contains("Fifo"), "{error}");
     }
+
+    #[test]
+    fn a_refusal_to_open_says_what_to_do() {
+        for (errno, kind, hint) in [
+            (Errno::NOENT, ErrorKind::NotFound, "modprobe ib_uverbs"),
+            (Errno::ACCESS, ErrorKind::PermissionDenied, "udevadm"),
+            (Errno::PERM, ErrorKind::PermissionDenied, "device cgroup"),
+            (Errno::NXIO, ErrorKind::NotFound, "left over"),
+            (Errno::NODEV, ErrorKind::NotFound, "left over"),
+            (Errno::MFILE, ErrorKind::OutOfResources, "ulimit -n"),
+        ] {
+            let error = refused(Path::new("/dev/infiniband/uverbs7"), errno);
+            assert_eq!((error.errno(), error.kind()), (Some(errno), kind));
+            assert!(error.known_hint().unwrap().contains(hint), "{error}");
+            assert!(error.to_string().contains("path /dev/infiniband/uverbs7"));
+        }
+        assert_eq!(refused(Path::new("/"), Errno::ISDIR).known_hint(), None);
+    }
+
+    #[test]
+    fn a_device_is_opened_for_reading_and_writing_and_not_for_children() {
+        use rustix::fs::fcntl_getfl;
+        use rustix::io::{FdFlags, fcntl_getfd};
+        let (fd, _) = open_node(Path::new("/dev/null"), None, Path::new("/dev")).unwrap();
+        let flags = fcntl_getfl(&fd).unwrap();
+        assert!(flags.contains(OFlags::RDWR), "{flags:?}");
+        assert_eq!(fcntl_getfd(&fd), Ok(FdFlags::CLOEXEC));
+    }
+
+    #[test]
+    fn a_file_is_named_that_is_no_device() {
+        let program = Path::new("/proc/self/exe");
+        let error = open_checked(Path::new("/proc/self/comm"), None).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::InvalidInput, "{error}");
+        assert!(
+            error.to_string().contains("path /proc/self/comm"),
+            "{error}"
+        );
+        assert!(error.to_string().contains("RegularFile"), "{error}");
+        assert_eq!(number_at(program), Ok(None));
+        assert_eq!(number_at(Path::new("/nonexistent")), Err(Errno::NOENT));
+        let node = node_path(Path::new("/dev"), "uverbs3");
+        assert_eq!(node, Path::new("/dev/infiniband/uverbs3"));
+    }
 }

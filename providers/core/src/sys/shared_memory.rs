@@ -148,4 +148,24 @@ mod tests {
         let none = SharedMemory::create(OP, 0, PageSize::Base).unwrap_err();
         assert_eq!(none.kind(), ErrorKind::InvalidInput);
     }
+
+    #[test]
+    fn shared_memory_is_not_empty() {
+        let memory = SharedMemory::create(OP, 100, PageSize::default()).unwrap();
+        assert!(!memory.is_empty());
+        assert_eq!(memory.as_ptr(), memory.mapping.as_ptr());
+        for (pages, huge) in [
+            (PageSize::Base, false),
+            (PageSize::Huge, true),
+            (PageSize::Huge2MiB, true),
+            (PageSize::Huge1GiB, true),
+        ] {
+            assert_eq!(
+                pages.flags().contains(MemfdFlags::HUGETLB),
+                huge,
+                "{pages:?}"
+            );
+        }
+        assert_ne!(PageSize::Huge2MiB.flags(), PageSize::Huge1GiB.flags());
+    }
 }

@@ -121,4 +121,18 @@ mod tests {
         }
         assert_eq!(names, ["issm0", "uverbs1", "uverbs2", "uverbs10"]);
     }
+
+    #[test]
+    fn a_table_is_read_whole_and_up_to_64_kib() {
+        let table = read_table("/proc/self/status").unwrap();
+        assert!(table.lines().count() > 10, "more than a first line");
+        let dir = std::env::temp_dir().join(format!("uverbs-table-{}", std::process::id()));
+        std::fs::create_dir_all(&dir).unwrap();
+        let path = dir.join("table");
+        std::fs::write(&path, vec![b'\n'; 70_000]).unwrap();
+        let table = read_table(path.to_str().unwrap()).unwrap();
+        assert_eq!(table.len(), 65_536);
+        std::fs::remove_dir_all(&dir).unwrap();
+        assert_eq!(read_table("/nonexistent"), Err(Errno::NOENT));
+    }
 }

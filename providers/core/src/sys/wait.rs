@@ -71,3 +71,72 @@ fn look_by_epoll(
     let ours = found.iter().find(|event| { event.data }.u64() == 0);
     Ok(ours.map(|event| { event.flags }.contains(epoll::EventFlags::IN)))
 }
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Read as _, Write as _};
+    use std::os::fd::AsFd as _;
+
+    use super::*;
+    use crate::error::Op;
+
+    type Look = fn(BorrowedFd<'_>, Option<&Bell>) -> Result<Option<bool>, Errno>;
+
+    const NO_TIME: Timespec = Timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
+
+    /// Each way of looking.
+    const WAYS: [Look; 3] = [
+        |fd, bell| look_by_epoll(fd, bell, Some(&NO_TIME)),
+        |fd, bell| wait_readable(fd, bell, Some(Duration::ZERO)),
+        |fd, bell| {
+            if cfg!(miri) {
+                look_by_epoll(fd, bell, Some(&NO_TIME))
+            } else {
+                look(fd, bell, Some(&NO_TIME))
+            }
+        },
+    ];
+
+    #[test]
+    fn a_descriptor_with_something_to_read_is_told_from_one_without() {
+        for way in WAYS {
+            let (mut reader, mut writer) = std::io::pipe().unwrap();
+            assert_eq!(way(reader.as_fd(), None), Ok(None));
+            writer.write_all(b"x").unwrap();
+            assert_eq!(way(reader.as_fd(), None), Ok(Some(true)));
+            reader.read_exact(&mut [0]).unwrap();
+            assert_eq!(way(reader.as_fd(), None), Ok(None));
+            drop(writer);
+            assert_eq!(way(reader.as_fd(), None), Ok(Some(false)), "hung up");
+        }
+    }
+
+    #[test]
+    fn a_bell_ends_a_wait_until_it_is_silenced() {
+        for way in WAYS {
+            let (reader, mut writer) = std::io::pipe().unwrap();
+            let bell = Bell::new(Op::GetAsyncEvent).unwrap();
+            assert_eq!(way(reader.as_fd(), Some(&bell)), Ok(None));
+            bell.ring();
+            assert_eq!(way(reader.as_fd(), Some(&bell)), Ok(None), "not readable");
+            let forever = wait_readable(reader.as_fd(), Some(&bell), None);
+            assert_eq!(forever, Ok(None), "and does not wait");
+            writer.write_all(b"x").unwrap();
+            assert_eq!(way(reader.as_fd(), Some(&bell)), Ok(Some(true)), "both");
+            bell.silence();
+            bell.silence();
+            assert_eq!(way(bell.as_fd(), None), Ok(None));
+        }
+    }
+
+    #[test]
+    fn a_wait_takes_its_time() {
+        let (reader, _writer) = std::io::pipe().unwrap();
+        let (start, time) = (Instant::now(), Duration::from_millis(20));
+        assert_eq!(wait_readable(reader.as_fd(), None, Some(time)), Ok(None));
+        assert!(start.elapsed() >= time);
+    }
+}

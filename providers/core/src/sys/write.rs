@@ -217,4 +217,122 @@ mod tests {
             assert_eq!(head[4..6], words.to_ne_bytes());
         }
     }
+
+    /// The bytes that the kernel would get.
+    fn written(command: &WriteCommand<'_>) -> Result<Vec<u8>, Errno> {
+        let (mut from, to) = pipe().unwrap();
+        write_command(to.as_fd(), command)?;
+        drop(to);
+        let mut bytes = Vec::new();
+        from.read_to_end(&mut bytes).unwrap();
+        Ok(bytes)
+    }
+
+    fn half(bytes: &[u8], at: usize) -> u16 {
+        u16::from_ne_bytes(bytes[at..at + 2].try_into().unwrap())
+    }
+
+    fn word(bytes: &[u8], at: usize) -> u64 {
+        u64::from_ne_bytes(bytes[at..at + 8].try_into().unwrap())
+    }
+
+    #[test]
+    fn a_plain_request_begins_with_the_address_of_its_reply() {
+        let reply = [const { Cell::new(5) }; 8];
+        let driver = [const { Cell::new(6) }; 4];
+        let plain = WriteCommand {
+            command: 7,
+            extended: false,
+            request: &[0; 16],
+            reply: &reply,
+            uhw: Uhw::NONE,
+        };
+        let bytes = written(&plain).unwrap();
+        assert_eq!(word(&bytes, HEADER), address(&reply));
+        assert_eq!((half(&bytes, 4), half(&bytes, 6)), (6, 2));
+        assert_eq!(bytes[HEADER + 8..], [0; 8]);
+
+        // With the driver's part, both are answered together.
+        let both = WriteCommand {
+            uhw: Uhw::new(&[2; 8], &driver),
+            ..plain
+        };
+        let bytes = written(&both).unwrap();
+        assert_ne!(word(&bytes, HEADER), 0);
+        assert_ne!(word(&bytes, HEADER), address(&reply));
+        assert_eq!((half(&bytes, 4), half(&bytes, 6)), (8, 3));
+        // What nobody wrote stays.
+        assert!(reply.iter().all(|cell| cell.get() == 5));
+        assert!(driver.iter().all(|cell| cell.get() == 6));
+
+        let without = WriteCommand {
+            reply: &[],
+            ..plain
+        };
+        assert_eq!(word(&written(&without).unwrap(), HEADER), 0);
+        let short = WriteCommand {
+            request: &[0; 4],
+            ..plain
+        };
+        assert_eq!(written(&short), Err(Errno::INVAL), "no room for an address");
+    }
+
+    #[test]
+    fn an_extended_header_counts_both_parts_in_words_of_eight_bytes() {
+        let reply = [const { Cell::new(0) }; 24];
+        let driver = [const { Cell::new(0) }; 32];
+        let command = WriteCommand {
+            command: 7,
+            extended: true,
+            request: &[1; 16],
+            reply: &reply,
+            uhw: Uhw::new(&[2; 8], &driver),
+        };
+        let bytes = written(&command).unwrap();
+        assert_eq!((half(&bytes, 4), half(&bytes, 6)), (2, 3));
+        assert_eq!(
+            (half(&bytes, HEADER + 8), half(&bytes, HEADER + 10)),
+            (1, 4)
+        );
+        assert_ne!(word(&bytes, HEADER), 0);
+        assert_eq!(bytes[EX_HEADERS..][..16], [1; 16], "without an address");
+        let core = WriteCommand {
+            uhw: Uhw::NONE,
+            ..command
+        };
+        let bytes = written(&core).unwrap();
+        assert_eq!(word(&bytes, HEADER), address(&reply));
+        assert_eq!(
+            (half(&bytes, HEADER + 8), half(&bytes, HEADER + 10)),
+            (0, 0)
+        );
+        let silent = WriteCommand { reply: &[], ..core };
+        assert_eq!(word(&written(&silent).unwrap(), HEADER), 0);
+    }
+
+    #[test]
+    fn lengths_that_are_no_whole_words_or_do_not_fit_are_refused() {
+        for (extended, request, errno) in [
+            (false, vec![0; 6], Errno::INVAL),
+            (true, vec![0; 12], Errno::INVAL),
+            (false, vec![0; 4 << 16], Errno::TOOBIG),
+            (true, vec![0; 8 << 16], Errno::TOOBIG),
+        ] {
+            let command = WriteCommand {
+                command: 7,
+                extended,
+                request: &request,
+                reply: &[],
+                uhw: Uhw::NONE,
+            };
+            assert_eq!(written(&command), Err(errno), "{}", request.len());
+        }
+    }
+
+    #[test]
+    fn buffers_of_any_length_are_zeroed() {
+        for len in [0, 1, 64, 65, 256, 257, 5000] {
+            with_buffer(len, |bytes| assert_eq!(bytes, vec![0; len]));
+        }
+    }
 }

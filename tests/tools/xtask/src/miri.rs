@@ -45,9 +45,10 @@ const SHARING: [(&str, &[&str], &str); 2] = [
 const CASES: &str = "6";
 
 /// Tests that need something the interpreter lacks, by part of their names, and what that is.
-const LACKING: [(&str, &str); 15] = [
+const LACKING: [(&str, &str); 20] = [
     (TIMED, "times that do not include interpreting the program"),
     ("discover::tests::sources::", "stat(2) of device nodes"),
+    ("discover::tests::reports::", "stat(2) of device nodes"),
     (
         "discover::tests::forks::madvise_leaves_pages_out_of_children",
         "/proc/self/smaps reports real memory",
@@ -55,6 +56,14 @@ const LACKING: [(&str, &str); 15] = [
     (
         "sys::map::tests::children_have_neither_of_two_mappings",
         "the same",
+    ),
+    (
+        "sys::map::tests::words_and_halves_are_loaded_where_they_are_aligned_and_inside",
+        "mappings of files",
+    ),
+    (
+        "sys::device::tests::a_refusal_names_the_number_and_what_was_expected",
+        "fstat(2) of device nodes",
     ),
     (
         "sys::device::tests::files_that_accept_any_write_are_refused",
@@ -83,6 +92,14 @@ const LACKING: [(&str, &str); 15] = [
         "time for the heart of the verbs on every kernel",
     ),
     ("_of::sysfs_devices", "stat(2) of device nodes"),
+    (
+        "a_descriptor_that_was_made_nonblocking_does_not_block",
+        "fcntl(2) that changes how a file is read",
+    ),
+    (
+        "an_event_is_waited_for_no_longer_than_asked",
+        "fcntl(2) that changes how a file is read",
+    ),
     (
         "a_file_that_only_looks_readable_blocks_no_reader",
         "fcntl(2) that changes how a file is read",

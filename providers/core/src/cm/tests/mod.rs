@@ -238,3 +238,66 @@ fn f04_another_version_is_refused() {
         "{error}"
     );
 }
+
+#[test]
+fn an_event_without_an_id_or_a_kind_is_a_bad_reply() {
+    for (id, event) in [(u32::MAX, 3), (3, u32::MAX)] {
+        let raw = rdma_ucm_event_resp {
+            id,
+            event,
+            ..rdma_ucm_event_resp::default()
+        };
+        let error = decode_event(&raw).unwrap_err();
+        assert_eq!(
+            (error.op(), error.kind()),
+            (Op::CmGetEvent, ErrorKind::BadReply)
+        );
+    }
+}
+
+#[test]
+fn refusals_of_the_connection_manager_are_explained() {
+    for (errno, kind, words) in [
+        (
+            Errno::ACCESS,
+            ErrorKind::PermissionDenied,
+            "changed its user",
+        ),
+        (Errno::NXIO, ErrorKind::DeviceRemoved, "destroy the id"),
+        (Errno::NOTRECOVERABLE, ErrorKind::Panicked, "panicked"),
+        (Errno::INVAL, ErrorKind::InvalidInput, ""),
+    ] {
+        let (_, file) = script::Manager::new([Err(errno)]);
+        let error = destroy_id(&file, 7).unwrap_err();
+        assert_eq!((error.errno(), error.kind()), (Some(errno), kind));
+        let hint = error.known_hint().unwrap_or_default();
+        assert!(hint.contains(words), "{error}");
+        assert_eq!(hint.is_empty(), words.is_empty(), "{error}");
+    }
+    let (_, file) = script::Manager::new([Err(Errno::AGAIN), Err(Errno::AGAIN)]);
+    assert_eq!(get_event(&file).unwrap_err().kind(), ErrorKind::WouldBlock);
+    assert_ne!(
+        destroy_id(&file, 7).unwrap_err().kind(),
+        ErrorKind::WouldBlock
+    );
+}
+
+#[test]
+fn an_event_is_waited_for_no_longer_than_asked() {
+    let (reader, mut writer) = std::io::pipe().unwrap();
+    let (manager, _) = script::Manager::new([]);
+    let file = script::file_over(manager, reader.into());
+    let wait = || file.wait_event(Some(std::time::Duration::ZERO)).unwrap();
+    assert!(!wait());
+    file.set_nonblocking().unwrap();
+    let read = std::io::Read::read(
+        &mut std::fs::File::from(file.fd().try_clone_to_owned().unwrap()),
+        &mut [0],
+    );
+    assert_eq!(read.unwrap_err().kind(), std::io::ErrorKind::WouldBlock);
+    std::io::Write::write_all(&mut writer, b"x").unwrap();
+    assert!(wait());
+    let bell = crate::sys::Bell::new(Op::CmGetEvent).unwrap();
+    bell.ring();
+    assert!(file.wait_event_or(Some(&bell), None).unwrap());
+}

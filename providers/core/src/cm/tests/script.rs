@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 use std::fs::File;
-use std::os::fd::BorrowedFd;
+use std::os::fd::{BorrowedFd, OwnedFd};
 use std::sync::{Arc, Mutex};
 
 use zerocopy::FromBytes;
@@ -38,9 +38,7 @@ impl Manager {
             answers: Mutex::new(answers.into_iter().collect()),
         });
         let null = File::open("/dev/null").unwrap().into();
-        // SAFETY: (1) the script takes calls on any descriptor, and carries none of them out.
-        #[expect(unsafe_code, reason = "the file is not a connection manager")]
-        let file = unsafe { CmFile::new(Arc::<Self>::clone(&manager), null) };
+        let file = file_over(Arc::clone(&manager), null);
         (manager, file)
     }
 
@@ -58,6 +56,15 @@ impl Manager {
             sent[0].number,
             T::read_from_bytes(&sent[0].request).unwrap(),
         )
+    }
+}
+
+/// A file whose commands `manager` takes, and whose events are those of `fd`.
+pub(super) fn file_over(manager: Arc<Manager>, fd: OwnedFd) -> CmFile {
+    // SAFETY: (1) the script takes calls on any descriptor, and carries none of them out.
+    #[expect(unsafe_code, reason = "the file is not a connection manager")]
+    unsafe {
+        CmFile::new(manager, fd)
     }
 }
 

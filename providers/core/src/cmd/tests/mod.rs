@@ -5,12 +5,16 @@
     reason = "a test that panics has failed"
 )]
 
+mod contracts;
 mod destroys;
 mod encodings;
 mod fields;
+mod files;
+mod gids;
 mod paths;
 mod pending;
 mod posting;
+mod refusals;
 mod removal;
 mod replies;
 mod requests;
@@ -30,7 +34,7 @@ use uverbs_uapi::ib_user_ioctl_verbs::RDMA_DRIVER_RXE;
 use crate::error::Errno;
 use crate::file::{CommandPath, UverbsFile};
 use crate::sys::recorder::{Record, Recorder, Sink};
-use crate::sys::{Attr, Call, Command, Kernel, Reply, Uhw, Value, WriteCommand};
+use crate::sys::{Attr, Call, Command, Kernel, Mapping, Reply, Uhw, Value, WriteCommand};
 
 /// Records every call as a line and answers from a table.
 ///
@@ -51,6 +55,12 @@ struct Script {
     no_handles: bool,
     /// Legacy commands without a reply here return zeros.
     zeros: bool,
+    /// No output is written.
+    silent: bool,
+    /// The results of reads, the last one first; without any, a read fills the buffer.
+    reads: Mutex<Vec<Result<usize, Errno>>>,
+    /// The bytes of a mapping, whatever was asked for.
+    mapped: Option<usize>,
 }
 
 const NEW_HANDLE: u32 = 7;
@@ -72,6 +82,24 @@ impl Script {
 
     fn with_zeros(mut self) -> Self {
         self.zeros = true;
+        self
+    }
+
+    fn reading(self, results: &[Result<usize, Errno>]) -> Self {
+        let reads = results.iter().rev().copied().collect();
+        Self {
+            reads: Mutex::new(reads),
+            ..self
+        }
+    }
+
+    fn mapping(mut self, len: usize) -> Self {
+        self.mapped = Some(len);
+        self
+    }
+
+    fn silent(mut self) -> Self {
+        self.silent = true;
         self
     }
 
@@ -112,7 +140,7 @@ impl Script {
         for attr in command.attrs {
             match &attr.value {
                 Value::Out(cells, written) => {
-                    written.set(true);
+                    written.set(!self.silent);
                     self.fill(
                         &format!("{}/{}:{}", command.object, command.method, attr.id),
                         cells,
@@ -133,7 +161,7 @@ impl Script {
                 (2, Value::Constant(value)) => number = u32::try_from(*value).unwrap(),
                 (0, Value::In(bytes, _)) => input = bytes,
                 (1, Value::Out(cells, written)) => {
-                    written.set(true);
+                    written.set(!self.silent);
                     output = cells;
                 }
                 (0 | 1, Value::Absent) => {}
@@ -188,10 +216,15 @@ unsafe impl Kernel for Script {
                 self.legacy("write", command.number(), request, reply, uhw)?;
             }
             Call::Read(buffer) => {
+                let read = self.reads.lock().unwrap().pop();
                 self.fill("read", buffer);
-                return Ok(Reply::Read(buffer.len()));
+                return read.unwrap_or(Ok(buffer.len())).map(Reply::Read);
             }
-            Call::Map { .. } | Call::Cm(_) => return Err(Errno::NOSYS),
+            Call::Map { .. } => {
+                let len = self.mapped.ok_or(Errno::NOSYS)?;
+                return Mapping::anonymous(len).map(Reply::Mapped);
+            }
+            Call::Cm(_) => return Err(Errno::NOSYS),
         }
         Ok(Reply::Done)
     }

@@ -87,6 +87,7 @@ fn memory_of_an_object_goes_with_a_confirmed_destroy_alone() {
     let object = region(&file, memory, || Ok(5)).unwrap();
     let (more, more_is_there) = self::memory();
     object.keep(more);
+    assert!(is_there() && more_is_there());
     object.destroy().unwrap();
     assert_eq!(
         (is_there(), more_is_there(), file.leaked()),

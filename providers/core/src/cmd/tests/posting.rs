@@ -7,10 +7,11 @@ use zerocopy::FromBytes;
 
 use super::{Bench, Script};
 use crate::cmd::{cq, qp, srq};
-use crate::error::Errno;
+use crate::error::{Errno, ErrorKind};
 use crate::file::CommandPath;
 use crate::types::{
-    LocalKey, Operation, Payload, RecvRequest, Remote, RemoteKey, SendRequest, Sge,
+    Address, Destination, LocalKey, Operation, Payload, RecvRequest, Remote, RemoteKey, SendFlags,
+    SendRequest, Sge,
 };
 
 #[test]
@@ -163,4 +164,87 @@ fn receives_of_both_queues() {
     assert_eq!(request[8..12], 8_u32.to_ne_bytes());
     let (receive, _) = ib_uverbs_recv_wr::read_from_prefix(&request[24..]).unwrap();
     assert_eq!((receive.wr_id, receive.num_sge), (4, 1));
+}
+
+#[test]
+fn every_operation_that_the_kernel_can_post_has_its_number_and_its_fields() {
+    let remote = Remote {
+        address: 0x2000,
+        key: RemoteKey::from_raw(6),
+    };
+    let key = RemoteKey::from_raw(0x77);
+    let (compare, swap, add) = (0x31, 0x32, 0x33);
+    for (operation, opcode) in [
+        (Operation::Write(remote), 0),
+        (Operation::WriteImm(remote, 0x41), 1),
+        (Operation::Send, 2),
+        (Operation::SendImm(0x42), 3),
+        (Operation::Read(remote), 4),
+        (
+            Operation::CompareSwap {
+                remote,
+                compare,
+                swap,
+            },
+            5,
+        ),
+        (Operation::FetchAdd { remote, add }, 6),
+        (Operation::SendInvalidate(key), 9),
+    ] {
+        let bench = Bench::new(Script::new());
+        let request = SendRequest::new(operation, Payload::Gather(&[SGE])).wr_id(8);
+        qp::post_send(&bench.file, 9, &[request]).unwrap();
+        let (wr, _) = ib_uverbs_send_wr::read_from_prefix(&bench.request()[24..]).unwrap();
+        assert_eq!((wr.wr_id, wr.num_sge, wr.opcode), (8, 1, opcode));
+        match operation {
+            Operation::SendImm(value) => assert_eq!(wr.ex.imm_data().get(), value),
+            Operation::SendInvalidate(_) => assert_eq!(wr.ex.invalidate_rkey(), 0x77),
+            Operation::CompareSwap { .. } => {
+                let atomic = wr.wr.atomic();
+                let found = (atomic.remote_addr, atomic.compare_add, atomic.swap);
+                assert_eq!((found, atomic.rkey), ((0x2000, compare, swap), 6));
+            }
+            Operation::FetchAdd { .. } => {
+                let atomic = wr.wr.atomic();
+                let found = (atomic.remote_addr, atomic.compare_add, atomic.swap);
+                assert_eq!((found, atomic.rkey), ((0x2000, add, 0), 6));
+            }
+            Operation::Send => assert_eq!(wr.wr.rdma().remote_addr, 0),
+            _ => {
+                let rdma = wr.wr.rdma();
+                assert_eq!((rdma.remote_addr, rdma.rkey), (0x2000, 6));
+            }
+        }
+    }
+}
+
+#[test]
+fn a_datagram_names_the_kernel_s_address_handle() {
+    let file = std::sync::Arc::new(Bench::new(Script::new()).file);
+    let handle = crate::Object::borrowed(&file, &crate::cmd::ah::KIND, 0x61);
+    let known = Address::new(&file, Some(handle.into()), 0, [0; 88]);
+    let local = Address::new(&file, None, 0, [0; 88]);
+    for (address, handle) in [(&known, 0x61), (&local, u32::MAX)] {
+        let bench = Bench::new(Script::new());
+        let request = SendRequest::send(&[SGE]).to(Destination {
+            address,
+            qp_num: 0x62,
+            qkey: 0x63,
+        });
+        qp::post_send(&bench.file, 9, &[request]).unwrap();
+        let (wr, _) = ib_uverbs_send_wr::read_from_prefix(&bench.request()[24..]).unwrap();
+        let to = wr.wr.ud();
+        assert_eq!((to.ah, to.remote_qpn, to.remote_qkey), (handle, 0x62, 0x63));
+    }
+}
+
+#[test]
+fn a_flag_without_a_name_is_refused_with_the_number_of_its_request() {
+    let bench = Bench::new(Script::new());
+    let plain = SendRequest::send(&[]);
+    let wrong = plain.with(SendFlags::from_bits_retain(1 << 30));
+    let error = qp::post_send(&bench.file, 9, &[plain, wrong]).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::InvalidInput);
+    assert!(error.to_string().contains("request 1"), "{error}");
+    assert!(bench.lines().is_empty());
 }

@@ -120,3 +120,18 @@ fn no_create_succeeds_without_a_handle() {
     }
     assert_eq!(file.leaked(), 0, "nothing was made");
 }
+
+#[test]
+fn bytes_of_an_event_file_are_read_as_they_are() {
+    let (reader, mut writer) = std::io::pipe().unwrap();
+    let op = crate::error::Op::GetAsyncEvent;
+    let file = file();
+    std::io::Write::write_all(&mut writer, &[1, 2, 3, 4, 5, 6, 7, 8, 9]).unwrap();
+    let fd = std::os::fd::AsFd::as_fd(&reader);
+    let event = file.read_event::<[u8; 8]>(op, fd).unwrap();
+    assert_eq!(event, [1, 2, 3, 4, 5, 6, 7, 8]);
+    // What is shorter than asked for is no event.
+    let error = file.read_event::<[u8; 8]>(op, fd).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::BadReply);
+    assert!(error.to_string().contains("bytes 1"), "{error}");
+}

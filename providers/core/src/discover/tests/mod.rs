@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
 mod forks;
+mod reports;
 mod sources;
 mod tables;
 pub(crate) mod tree;

@@ -223,3 +223,18 @@ fn device_names_cannot_leave_the_sysfs_directory() {
         );
     }
 }
+
+#[test]
+fn a_port_s_link_layer_is_known_by_its_text() {
+    let tree = Tree::new();
+    for (text, link) in [
+        ("InfiniBand\n", LinkLayer::InfiniBand),
+        ("Ethernet\n", LinkLayer::Ethernet),
+        ("Unknown\n", LinkLayer::Unspecified),
+        ("\n", LinkLayer::Unspecified),
+    ] {
+        tree.device("rxe0", &[("ports/1/link_layer", text)]);
+        let found = Sysfs::at(tree.sys()).link_layer("rxe0", 1).unwrap();
+        assert_eq!(found, link, "{text}");
+    }
+}

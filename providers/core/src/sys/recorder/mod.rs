@@ -26,6 +26,8 @@ mod outline;
 mod print;
 mod record;
 mod sink;
+#[cfg(test)]
+mod tests;
 
 use std::os::fd::{AsRawFd, BorrowedFd};
 use std::sync::Arc;

@@ -7,6 +7,7 @@
 )]
 
 mod addresses;
+mod completions;
 mod open;
 mod qp;
 mod rate;

@@ -5,4 +5,5 @@ mod conversations;
 mod fields;
 mod golden;
 mod hostile;
+mod orders;
 pub(crate) mod script;
