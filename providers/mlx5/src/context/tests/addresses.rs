@@ -12,6 +12,8 @@ use uverbs_uapi::ib_user_ioctl_verbs::ib_uverbs_gid_entry;
 use super::*;
 use crate::context::ah;
 
+const GID: [u8; 16] = [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15];
+
 /// A context with a port of this link layer, and a domain.
 struct Bench {
     kernel: Arc<Scripted>,
@@ -60,7 +62,7 @@ impl Bench {
 }
 
 fn route() -> GlobalRoute {
-    let mut route = GlobalRoute::new(Gid::from_bytes(std::array::from_fn(|at| at as u8)), 3);
+    let mut route = GlobalRoute::new(Gid::from_bytes(GID), 3);
     route.flow_label = FlowLabel::from_raw(0x12345);
     route.traffic_class = 9;
     route.hop_limit = 5;
@@ -95,7 +97,7 @@ fn a_global_address_on_infiniband_says_that_it_is_one() {
     let vector = AddressVector::global(1, route());
     let found = words(&bench.create(&vector).unwrap());
     assert_eq!(found[26..32], [9, 5, 0x40, 0x31, 0x23, 0x45]);
-    assert_eq!(found[32..], std::array::from_fn::<u8, 16, _>(|at| at as u8));
+    assert_eq!(found[32..], GID);
     let error = bench.create(&AddressVector::local(1, 7)).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::InvalidInput, "{error}");
     assert!(error.known_hint().unwrap().contains("GRH_REQUIRED"));

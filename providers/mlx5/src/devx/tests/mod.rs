@@ -110,7 +110,7 @@ fn what_the_firmware_refuses_has_its_status_and_syndrome() {
     let (kernel, file) = Scripted::new();
     let devx = Devx::new(&file);
     let command = Mailbox::command(opcode::QUERY_QP, 0, 16);
-    kernel.answer(MLX5_IB_ATTR_DEVX_OTHER_CMD_OUT, &reply(6, 0xabcdef, 0));
+    kernel.answer(MLX5_IB_ATTR_DEVX_OTHER_CMD_OUT, &reply(6, 0x00ab_cdef, 0));
     let mut kept = Mailbox::new(16);
     let error = devx.query_into(&command, &mut kept).unwrap_err();
     assert_eq!(error.errno(), Some(Errno::BUSY));
@@ -123,7 +123,10 @@ fn what_the_firmware_refuses_has_its_status_and_syndrome() {
     ] {
         assert!(text.contains(fact), "{text}");
     }
-    assert_eq!((kept.status(), kept.syndrome()), (Status::Busy, 0xabcdef));
+    assert_eq!(
+        (kept.status(), kept.syndrome()),
+        (Status::Busy, 0x00ab_cdef)
+    );
 }
 
 #[test]

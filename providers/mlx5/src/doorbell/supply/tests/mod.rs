@@ -312,7 +312,7 @@ fn completion_queues_are_armed_on_a_page_of_their_own() {
 #[test]
 fn completion_queues_are_armed_on_the_first_fixed_page_if_there_is_no_other() {
     let (script, uars) = fixed();
-    script.refuse("+7", Errno::PROTONOSUPPORT);
+    script.refuse("+8", Errno::PROTONOSUPPORT);
     let (register, page) = uars.for_completion_queues().unwrap();
     assert_eq!((register.address() % 4096, page), (0x20, None));
     let first = uars.fixed(0).unwrap().memory;
