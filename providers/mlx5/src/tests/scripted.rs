@@ -17,7 +17,7 @@ use uverbs_core::{Errno, UverbsFile};
 use uverbs_uapi::ib_user_ioctl_cmds::{UVERBS_ATTR_CORE_OUT, UVERBS_ATTR_UHW_IN};
 use uverbs_uapi::ib_user_ioctl_verbs::RDMA_DRIVER_MLX5;
 use uverbs_uapi::ib_user_verbs::{ib_uverbs_ex_query_device_resp, ib_uverbs_query_device_resp};
-use uverbs_uapi::mlx5_abi::mlx5_ib_alloc_ucontext_resp;
+use uverbs_uapi::mlx5_abi::{mlx5_ib_alloc_ucontext_resp, mlx5_ib_query_device_resp};
 use uverbs_uapi::mlx5_user_ioctl_cmds::MLX5_IB_ATTR_QUERY_CONTEXT_RESP_UCTX;
 use zerocopy::IntoBytes as _;
 
@@ -38,6 +38,13 @@ pub(crate) struct Scripted {
     deaf: Mutex<bool>,
 }
 
+/// The kernel's replies about a context and its device, and the driver's about the latter.
+pub(crate) struct Replies {
+    pub(crate) opened: mlx5_ib_alloc_ucontext_resp,
+    pub(crate) device: ib_uverbs_ex_query_device_resp,
+    pub(crate) caps: mlx5_ib_query_device_resp,
+}
+
 impl Scripted {
     #[expect(unsafe_code, reason = "promises that a script does no harm")]
     pub(crate) fn new() -> (Arc<Self>, Arc<UverbsFile>) {
@@ -56,15 +63,13 @@ impl Scripted {
 
     /// A context of a device with so much memory of its own, which has no doorbells of its own.
     pub(crate) fn context(max_dm_size: u64) -> (Arc<Self>, Context) {
-        Self::context_with(|_, device| device.max_dm_size = max_dm_size)
+        Self::context_with(|replies| replies.device.max_dm_size = max_dm_size)
     }
 
     /// A context of such a device without memory, for which the kernel's replies were changed.
-    pub(crate) fn context_with(
-        change: impl FnOnce(&mut mlx5_ib_alloc_ucontext_resp, &mut ib_uverbs_ex_query_device_resp),
-    ) -> (Arc<Self>, Context) {
+    pub(crate) fn context_with(change: impl FnOnce(&mut Replies)) -> (Arc<Self>, Context) {
         let (script, file) = Self::new();
-        let mut opened = mlx5_ib_alloc_ucontext_resp {
+        let opened = mlx5_ib_alloc_ucontext_resp {
             cache_line_size: 64,
             max_sq_desc_sz: 1024,
             max_rq_desc_sz: 512,
@@ -74,7 +79,7 @@ impl Scripted {
             cqe_version: 1,
             ..mlx5_ib_alloc_ucontext_resp::default()
         };
-        let mut device = ib_uverbs_ex_query_device_resp {
+        let device = ib_uverbs_ex_query_device_resp {
             response_length: u32::try_from(size_of::<ib_uverbs_ex_query_device_resp>()).unwrap(),
             base: ib_uverbs_query_device_resp {
                 max_qp_wr: 32768,
@@ -85,11 +90,19 @@ impl Scripted {
             },
             ..ib_uverbs_ex_query_device_resp::default()
         };
-        change(&mut opened, &mut device);
-        script.answer(MLX5_IB_ATTR_QUERY_CONTEXT_RESP_UCTX, opened.as_bytes());
-        script.answer(UVERBS_ATTR_CORE_OUT, device.as_bytes());
+        let mut replies = Replies {
+            opened,
+            device,
+            caps: mlx5_ib_query_device_resp::default(),
+        };
+        change(&mut replies);
+        let opened = replies.opened.as_bytes();
+        script.answer(MLX5_IB_ATTR_QUERY_CONTEXT_RESP_UCTX, opened);
+        script.answer(UVERBS_ATTR_CORE_OUT, replies.device.as_bytes());
+        script.answer_by_driver(replies.caps.as_bytes());
         let context = Context::import(file).unwrap();
         script.outputs.lock().unwrap().clear();
+        script.answer_by_driver(&[]);
         script.take_calls();
         (script, context)
     }

@@ -131,7 +131,8 @@ fn a_page_is_read_whole_or_not_at_all() {
 /// A context whose device has a counter at `offset` of its page, and these versions of the
 /// conversion.
 fn with_clock(offset: Option<u64>, versions: u8) -> (Arc<Scripted>, Context) {
-    Scripted::context_with(|opened, device| {
+    Scripted::context_with(|replies| {
+        let (opened, device) = (&mut replies.opened, &mut replies.device);
         if let Some(offset) = offset {
             opened.comp_mask |= MLX5_IB_ALLOC_UCONTEXT_RESP_MASK_CORE_CLOCK_OFFSET;
             opened.hca_core_clock_offset = offset;

@@ -29,7 +29,7 @@ impl Bench {
     /// `supported` says what the kernel's driver can do (2: it resolves addresses).
     fn resolving(link_layer: u8, flags: u8, supported: u8) -> Self {
         let (kernel, context) =
-            Scripted::context_with(|opened, _| opened.cmds_supp_uhw = supported);
+            Scripted::context_with(|replies| replies.opened.cmds_supp_uhw = supported);
         let pd = kernel.pd(&context);
         // The replies of both commands have the same id.
         kernel.answer(PORT, port(link_layer, flags).as_bytes());

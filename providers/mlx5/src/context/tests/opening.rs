@@ -146,7 +146,7 @@ const REPLY: mlx5_ib_alloc_ucontext_resp = mlx5_ib_alloc_ucontext_resp {
 
 #[test]
 fn each_parameter_of_a_context_is_read_from_its_field() {
-    let (_, context) = Scripted::context_with(|opened, _| *opened = REPLY);
+    let (_, context) = Scripted::context_with(|replies| replies.opened = REPLY);
     let config = context.config();
     assert_eq!(
         [
@@ -195,9 +195,9 @@ fn each_parameter_of_a_context_is_read_from_its_field() {
 #[test]
 fn each_bit_of_a_reply_announces_one_thing() {
     for bit in 0..8 {
-        let (_, context) = Scripted::context_with(|opened, _| {
-            *opened = REPLY;
-            opened.comp_mask = 1 << bit;
+        let (_, context) = Scripted::context_with(|replies| {
+            replies.opened = REPLY;
+            replies.opened.comp_mask = 1 << bit;
         });
         let (mask, config) = (1_u32 << bit, context.config());
         assert_eq!(config.ece, mask == MLX5_IB_ALLOC_UCONTEXT_RESP_MASK_ECE);
@@ -216,8 +216,8 @@ fn each_bit_of_a_reply_announces_one_thing() {
 
 #[test]
 fn what_a_kernel_does_not_report_has_a_default() {
-    let (_, context) = Scripted::context_with(|opened, _| {
-        *opened = mlx5_ib_alloc_ucontext_resp {
+    let (_, context) = Scripted::context_with(|replies| {
+        replies.opened = mlx5_ib_alloc_ucontext_resp {
             cmds_supp_uhw: 2,
             ..mlx5_ib_alloc_ucontext_resp::default()
         };

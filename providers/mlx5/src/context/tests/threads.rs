@@ -8,7 +8,7 @@ use super::*;
 
 /// A context whose pages of registers have number 9.
 fn context() -> (Arc<Scripted>, Context) {
-    let (kernel, context) = Scripted::context_with(|opened, _| opened.bf_reg_size = 512);
+    let (kernel, context) = Scripted::context_with(|replies| replies.opened.bf_reg_size = 512);
     let answers = [
         (MLX5_IB_ATTR_UAR_OBJ_ALLOC_MMAP_LENGTH, 4096_u32),
         (MLX5_IB_ATTR_UAR_OBJ_ALLOC_PAGE_ID, 9),

@@ -162,7 +162,7 @@ fn the_device_keeps_the_time_of_day_where_it_can() {
 
 #[test]
 fn a_device_without_a_clock_has_no_timestamps() {
-    let (_, context) = Scripted::context_with(|_, device| device.base.max_cqe = 1000);
+    let (_, context) = Scripted::context_with(|replies| replies.device.base.max_cqe = 1000);
     let raw = CqInit {
         timestamps: Timestamps::Raw,
         ..init(3)

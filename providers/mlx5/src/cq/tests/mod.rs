@@ -37,10 +37,10 @@ impl Bench {
     }
 
     fn with(change: impl FnOnce(&mut mlx5_ib_alloc_ucontext_resp)) -> Self {
-        let (kernel, context) = Scripted::context_with(|opened, device| {
-            device.base.max_cqe = 1000;
-            device.timestamp_mask = u64::MAX;
-            change(opened);
+        let (kernel, context) = Scripted::context_with(|replies| {
+            replies.device.base.max_cqe = 1000;
+            replies.device.timestamp_mask = u64::MAX;
+            change(&mut replies.opened);
         });
         let bench = Self { kernel, context };
         bench.page(7);

@@ -1,6 +1,10 @@
 //! Queue pairs on a kernel that answers by a script.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
+mod creation;
+mod posting;
+mod states;
+
 use std::sync::Arc;
 
 use uverbs_core::contract::{Link, Qp as _, QpInit};
@@ -23,7 +27,7 @@ use super::{DcDestination, MaskedAtomic, QpExtra, QueuePair, Streams, XrcDomain}
 use crate::context::{Context, ProtectionDomain, ThreadDomain};
 use crate::cqe::CqShared;
 use crate::cqe::ring::CqRing;
-use crate::tests::scripted::Scripted;
+use crate::tests::scripted::{Replies, Scripted};
 use crate::tracker::SrqTracker;
 
 /// A context with a completion queue and a shared receive queue, of which the device uses nothing.
@@ -43,7 +47,11 @@ const NUMBER: u32 = 0x123;
 
 impl Bench {
     fn new() -> Self {
-        let (kernel, context) = Scripted::context(0);
+        Self::with(|_| ())
+    }
+
+    fn with(change: impl FnOnce(&mut Replies)) -> Self {
+        let (kernel, context) = Scripted::context_with(change);
         let pd = kernel.pd(&context);
         let object = |kind, handle| Arc::new(Object::new(context.file(), kind, handle, []));
         kernel.answer(
