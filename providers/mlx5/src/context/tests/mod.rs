@@ -83,3 +83,50 @@ fn an_allocated_domain_has_the_drivers_number_and_is_freed() {
     drop(domain);
     assert_eq!(kernel.take_calls().len(), 1);
 }
+
+#[test]
+fn a_firmware_version_has_three_numbers() {
+    for (raw, text) in [
+        (0xffff_0010_0023_0004_u64, "16.35.0004"),
+        (0x0001_ffff_03f6, "1.65535.1014"),
+        (0xffff_0000_0000, "65535.0.0000"),
+    ] {
+        let (_, context) = Scripted::context_with(|replies| replies.device.base.fw_ver = raw);
+        assert_eq!(contract::Context::firmware_version(&context), text);
+    }
+}
+
+#[test]
+fn a_context_is_opened_with_the_doorbells_that_were_asked_for() {
+    let extras: [Arc<dyn contract::Extra>; 1] = [Arc::new(Doorbells::Fixed)];
+    for (extras, caps) in [(&extras[..], 1_u8), (&[], 3)] {
+        let (kernel, file) = Scripted::new();
+        let init = contract::OpenInit { extras };
+        <Context as contract::Context>::open(file, &init).unwrap_err();
+        let id = uverbs_uapi::ib_user_ioctl_cmds::UVERBS_ATTR_UHW_IN;
+        let request = &kernel.take_inputs(id)[0];
+        assert_eq!(request[24..], u64::from(caps).to_ne_bytes());
+    }
+}
+
+#[test]
+fn what_a_context_creates_is_of_it() {
+    let (kernel, mut context) = Scripted::context(64);
+    kernel.answer(
+        uverbs_uapi::ib_user_ioctl_cmds::UVERBS_ATTR_CORE_OUT,
+        &0x9d_u32.to_ne_bytes(),
+    );
+    kernel.answer_by_driver(&3_u32.to_ne_bytes());
+    let pd = contract::Context::alloc_pd(&context).unwrap();
+    assert_eq!(
+        (
+            pd.number(),
+            <Context as contract::Context>::pd_object(&pd).handle()
+        ),
+        (3, 0x9d)
+    );
+    let own = Arc::clone(&contract::Context::base(&context).file);
+    assert!(Arc::ptr_eq(&own, context.file()));
+    contract::Context::base_mut(&mut context).device.max_dm_size = 5;
+    assert_eq!(context.device().max_dm_size, 5);
+}

@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 mod events;
+mod memory;
 mod objects;
 mod queries;
 
