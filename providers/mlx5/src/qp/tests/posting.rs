@@ -1,8 +1,9 @@
 //! Posting, by the transport and by where messages are delivered.
 
-use uverbs_core::types::{Destination, RecvRequest};
+use uverbs_core::types::{Destination, LocalKey, RecvRequest, Remote, RemoteKey, SendFlags, Sge};
 
 use super::*;
+use crate::qp::MaskedAtomic;
 use crate::rq::ReceiveRing;
 use crate::sq::SendRing;
 
@@ -149,4 +150,42 @@ fn a_queue_pair_without_a_queue_refuses_requests_of_it() {
     assert_eq!(put(&mut target), Err(refused));
     assert_eq!(target.submit_send(), Err(refused));
     assert_eq!(post(&mut target, &[SEND]), Err((0, refused)));
+}
+
+#[test]
+fn masked_atomics_are_of_eight_bytes_and_need_a_device_that_has_them() {
+    let bench = Bench::new();
+    let plain = bench.create(&QpExtra::default(), &bench.init(QpType::Rc));
+    let datagrams = bench.create(&QpExtra::default(), &bench.init(QpType::Ud));
+    let (mut plain, mut datagrams) = (sending(plain.unwrap()), sending(datagrams.unwrap()));
+    let put = |qp: &mut QueuePair, address, length| {
+        let operation = MaskedAtomic::FetchAdd {
+            add: 1,
+            boundary: 0,
+        };
+        let remote = Remote {
+            address,
+            key: RemoteKey::from_raw(2),
+        };
+        let sge = Sge {
+            address: 0x1000,
+            length,
+            key: LocalKey::from_raw(3),
+        };
+        let flags = SendFlags::empty();
+        // SAFETY: no device reads the queue.
+        #[expect(unsafe_code, reason = "posts a request")]
+        unsafe {
+            qp.put_masked_atomic(1, flags, remote, operation, &sge)
+        }
+    };
+    let unsupported = Err(PostError::UnsupportedOperation);
+    assert_eq!(put(&mut datagrams, 0x2000, 8), unsupported);
+    assert_eq!(put(&mut plain, 0x2004, 8), Err(PostError::InvalidRequest));
+    assert_eq!(put(&mut plain, 0x2000, 4), Err(PostError::InvalidRequest));
+    assert_eq!(
+        put(&mut plain, 0x2000, 8),
+        unsupported,
+        "the device has none"
+    );
 }

@@ -36,13 +36,6 @@ struct Queue {
     route: usize,
 }
 
-impl SendRing {
-    /// The blocks that the device was told of.
-    pub(crate) fn handed_over(&self) -> u32 {
-        self.record.load(SEND_RECORD)
-    }
-}
-
 /// A queue of `kind` whose doorbell accepts copies of up to `blocks` blocks.
 fn queue(kind: QpType, max_send_wr: u32, blocks: u32) -> Queue {
     let limits = sizes::Limits {
