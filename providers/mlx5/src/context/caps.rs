@@ -204,4 +204,99 @@ mod tests {
         assert!(!caps.pacing.qp_types.contains(QpType::Ud));
         assert_eq!(caps.pacing.qp_types.bits(), 0x104);
     }
+
+    #[test]
+    fn each_capability_is_read_from_its_field() {
+        let mut reply = mlx5_ib_query_device_resp::default();
+        reply.packet_pacing_caps.qp_rate_limit_min = 1;
+        reply.packet_pacing_caps.qp_rate_limit_max = 2;
+        reply.packet_pacing_caps.supported_qpts = 3;
+        reply.packet_pacing_caps.cap_flags = 0xfe;
+        reply.tso_caps.max_tso = 4;
+        reply.tso_caps.supported_qpts = 5;
+        reply.rss_caps.rx_hash_fields_mask = 6;
+        reply.rss_caps.rx_hash_function = 7;
+        reply.cqe_comp_caps.max_num = 8;
+        reply.cqe_comp_caps.supported_format = 9;
+        reply.tunnel_offloads_caps = 10;
+        reply.dci_streams_caps.max_log_num_concurent = 11;
+        reply.dci_streams_caps.max_log_num_errored = 12;
+        reply.mlx5_ib_support_multi_pkt_send_wqes = 13;
+        reply.sw_parsing_caps.sw_parsing_offloads = 14;
+        reply.sw_parsing_caps.supported_qpts = 15;
+        reply.striding_rq_caps.min_single_stride_log_num_of_bytes = 16;
+        reply.striding_rq_caps.max_single_stride_log_num_of_bytes = 17;
+        reply.striding_rq_caps.min_single_wqe_log_num_of_strides = 18;
+        reply.striding_rq_caps.max_single_wqe_log_num_of_strides = 19;
+        reply.striding_rq_caps.supported_qpts = 20;
+        reply.reg_c0.value = 21;
+        reply.reg_c0.mask = 22;
+        let caps = Caps {
+            pacing: PacingCaps {
+                min_rate: 1,
+                max_rate: 2,
+                qp_types: QpTypes::from_bits(3),
+                burst: false,
+            },
+            tso: TsoCaps {
+                max_payload: 4,
+                qp_types: QpTypes::from_bits(5),
+            },
+            rss_fields: 6,
+            rss_functions: 7,
+            max_compressed: 8,
+            compressed_formats: 9,
+            long_compressed: false,
+            padded_entries: false,
+            tunnels: 10,
+            max_log_dci_streams: 11,
+            max_log_dci_errored: 12,
+            multi_packet: 13,
+            packet_credits: false,
+            parsing: ParsingCaps {
+                offloads: 14,
+                qp_types: QpTypes::from_bits(15),
+            },
+            striding: StridingCaps {
+                min_log_bytes: 16,
+                max_log_bytes: 17,
+                min_log_strides: 18,
+                max_log_strides: 19,
+                qp_types: QpTypes::from_bits(20),
+            },
+            register_c0: RegisterBits {
+                value: 21,
+                mask: 22,
+            },
+        };
+        assert_eq!(Caps::new(&reply), caps);
+        for (flags, long_compressed, padded_entries, packet_credits) in [
+            (1, true, false, false),
+            (2, false, true, false),
+            (
+                MLX5_IB_QUERY_DEV_RESP_PACKET_BASED_CREDIT_MODE,
+                false,
+                false,
+                true,
+            ),
+            (!7, false, false, false),
+        ] {
+            reply.flags = flags;
+            let flagged = Caps {
+                long_compressed,
+                padded_entries,
+                packet_credits,
+                ..caps
+            };
+            assert_eq!(Caps::new(&reply), flagged, "{flags:#x}");
+        }
+    }
+
+    #[test]
+    fn types_beyond_the_bits_of_a_set_are_not_in_it() {
+        let all = QpTypes::from_bits(u32::MAX);
+        assert!(all.contains(QpType::from_raw(31)));
+        assert!(!all.contains(QpType::from_raw(32)));
+        assert!(!QpTypes::default().contains(QpType::Rc));
+    }
 }

@@ -5,6 +5,8 @@ pub mod caps;
 pub(crate) mod clock;
 pub(crate) mod config;
 mod pd;
+#[cfg(test)]
+mod tests;
 mod thread;
 mod vport;
 

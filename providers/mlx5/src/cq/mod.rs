@@ -12,6 +12,8 @@ mod place;
 pub(crate) mod poll;
 mod stamp;
 mod taken;
+#[cfg(test)]
+mod tests;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};

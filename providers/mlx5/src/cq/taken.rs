@@ -148,3 +148,120 @@ impl contract::Entry for Taken {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+
+    use uverbs_core::contract::Entry as _;
+
+    use super::*;
+    use crate::cqe::ring::CqRing;
+
+    /// An entry with these words from byte 16 on; the next two are 0.
+    fn with_entry(words: [u64; 4], see: impl FnOnce(&Entry<'_>)) {
+        let ring = CqRing::new(2, 64, 0).unwrap();
+        let first = ring.first(0);
+        let [path, headers, immediate, counts] = words.map(u64::to_be);
+        ring.units.put(first + 1, [path, headers]);
+        ring.units.put(first + 2, [immediate, counts]);
+        // A valid entry of the first lap.
+        ring.units.put(first + 3, [0, 0]);
+        let look = ring.look_at(0).unwrap();
+        see(&Entry::new(look.block, look.tail));
+    }
+
+    fn sent(opcode: WcOpcode) -> Sent {
+        Sent {
+            wr_id: 7,
+            kind: SentKind::of(opcode),
+        }
+    }
+
+    /// What it answers is what it is as a whole.
+    fn assert_agrees(taken: &Taken, whole: WorkCompletion) {
+        assert_eq!(taken.whole(), whole);
+        assert_eq!(taken.wr_id(), whole.wr_id);
+        assert_eq!(taken.status(), whole.status);
+        assert_eq!(taken.opcode(), whole.opcode);
+        assert_eq!(taken.byte_len(), whole.byte_len);
+        assert_eq!(taken.imm(), whole.imm);
+        assert_eq!(taken.qp_num(), whole.qp_num);
+        assert_eq!(taken.flags(), whole.flags);
+    }
+
+    #[test]
+    fn a_request_has_a_length_if_it_brings_bytes() {
+        for (opcode, length) in [
+            (WcOpcode::Send, 0),
+            (WcOpcode::RdmaWrite, 0),
+            (WcOpcode::RdmaRead, 0x1234),
+            (WcOpcode::CompareSwap, 8),
+            (WcOpcode::FetchAdd, 8),
+            (WcOpcode::BindMw, 0),
+            (WcOpcode::LocalInvalidate, 0),
+            (WcOpcode::Tso, 0),
+        ] {
+            with_entry([1, 2, 3, 0x1234], |entry| {
+                let whole = WorkCompletion {
+                    wr_id: 7,
+                    qp_num: 0x55,
+                    opcode,
+                    byte_len: length,
+                    ..SENT
+                };
+                assert_agrees(&Taken::sent(entry, sent(opcode), 0x55), whole);
+                assert_eq!(WorkCompletion::sent(entry, sent(opcode), 0x55), whole);
+                let mut kept = Taken::from(WorkCompletion::default());
+                kept.put_sent(entry, sent(opcode), 0x55);
+                assert_agrees(&kept, whole);
+            });
+        }
+    }
+
+    #[test]
+    fn a_message_is_decoded_when_it_is_asked_for() {
+        let headers = (1 << 28 | 4 << 24 | 0x777) << 32 | 0x06 << 24 | 2 << 18;
+        with_entry([3 << 48 | 0x21, headers, 9, 64], |entry| {
+            let taken = Taken::received(entry, 11, 0x56, Checksums::CHECKED);
+            let whole = WorkCompletion {
+                wr_id: 11,
+                status: WcStatus::Success,
+                opcode: WcOpcode::Recv,
+                byte_len: 64,
+                qp_num: 0x56,
+                src_qp: 0x777,
+                flags: WcFlags::GRH | WcFlags::IP_CSUM_OK,
+                pkey_index: 9,
+                slid: 0x21,
+                sl: 4,
+                dlid_path_bits: 3,
+                ..SENT
+            };
+            assert_agrees(&taken, whole);
+            let meaningless = Taken::received(entry, 11, 0x56, Checksums::MEANINGLESS);
+            assert_eq!(meaningless.flags(), WcFlags::GRH);
+        });
+    }
+
+    #[test]
+    fn any_other_completion_is_kept_whole() {
+        let whole = WorkCompletion {
+            wr_id: 12,
+            status: WcStatus::RemoteAccess,
+            opcode: WcOpcode::RdmaRead,
+            vendor_err: 5,
+            byte_len: 6,
+            imm: Some(7),
+            qp_num: 8,
+            flags: WcFlags::WITH_IMM,
+            ..WorkCompletion::default()
+        };
+        assert_agrees(&Taken::from(whole), whole);
+    }
+
+    #[test]
+    fn a_place_for_completions_starts_as_a_request_that_brought_nothing() {
+        assert_agrees(&Taken::default(), SENT);
+    }
+}

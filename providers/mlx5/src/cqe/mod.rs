@@ -8,6 +8,8 @@
 mod compressed;
 pub(crate) mod ring;
 mod shared;
+#[cfg(test)]
+mod tests;
 
 use uverbs_core::types::{RemoteKey, WcFlags, WcOpcode, WcStatus, WorkCompletion};
 

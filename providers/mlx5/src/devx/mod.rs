@@ -193,24 +193,4 @@ impl Devx {
 }
 
 #[cfg(test)]
-mod tests {
-    #![allow(clippy::unwrap_used, reason = "tests")]
-
-    use super::*;
-    use crate::tests::scripted::Scripted;
-
-    #[test]
-    fn numbers_are_those_that_the_kernel_writes() {
-        type Query = fn(&Devx, u32) -> Result<u32>;
-        let queries: [(Query, u16); 2] = [
-            (Devx::event_queue, MLX5_IB_ATTR_DEVX_QUERY_EQN_DEV_EQN),
-            (Devx::uar_page, MLX5_IB_ATTR_DEVX_QUERY_UAR_DEV_IDX),
-        ];
-        for (query, answer) in queries {
-            let (kernel, file) = Scripted::new();
-            kernel.answer(answer, &0x1234_u32.to_ne_bytes());
-            assert_eq!(query(&Devx::new(&file), 3).unwrap(), 0x1234);
-            assert_eq!(kernel.take_calls().len(), 1);
-        }
-    }
-}
+mod tests;

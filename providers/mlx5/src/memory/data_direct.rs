@@ -120,4 +120,40 @@ mod tests {
             assert_eq!(error.kind(), ErrorKind::BadReply, "{error}");
         }
     }
+
+    #[test]
+    fn a_region_is_registered_for_the_function() {
+        use std::os::fd::AsFd as _;
+        let (kernel, context) = Scripted::context(0);
+        let pd = kernel.pd(&context);
+        kernel.take_calls();
+        let file = std::fs::File::open("/dev/null").unwrap();
+        let init = DmabufInit {
+            fd: file.as_fd(),
+            offset: 4096,
+            length: 8192,
+            iova: 0x1_0000,
+            access: uverbs_core::types::AccessFlags::LOCAL_WRITE,
+        };
+        let region = context.register_data_direct(&pd, &init).unwrap();
+        let [call]: [String; 1] = kernel.take_calls().try_into().unwrap();
+        assert!(call.ends_with("+0:const=0x1"), "{call}");
+        drop(region);
+        let error = {
+            kernel.refuse("", Errno::INVAL);
+            context.register_data_direct(&pd, &init).unwrap_err()
+        };
+        assert_eq!(error.errno(), Some(Errno::INVAL), "{error}");
+        let error = context.data_direct_path().unwrap_err();
+        assert_eq!(error.known_hint(), None);
+        kernel.accept();
+        kernel.refuse("", Errno::NODEV);
+        let error = context.data_direct_path().unwrap_err();
+        assert!(
+            error
+                .known_hint()
+                .unwrap()
+                .contains("no data-direct function")
+        );
+    }
 }

@@ -168,4 +168,69 @@ mod tests {
         assert!(caps.qos && caps.qpc_extension && !caps.event_cap);
         assert_eq!(GeneralCaps::parse(&Mailbox::new(0)), GeneralCaps::default());
     }
+
+    /// Bits of a word of the capabilities, and what they say.
+    type Capability<C> = (usize, u32, fn(&mut C));
+
+    /// A reply in which only these bits of a word of the capabilities are set.
+    fn only(byte: usize, bits: u32) -> Mailbox {
+        let mut reply = Mailbox::new(REPLY_LEN);
+        reply.set(cap(word(byte)), bits);
+        reply
+    }
+
+    #[test]
+    fn each_general_capability_has_its_own_bits() {
+        let each: [Capability<GeneralCaps>; 5] = [
+            (0x10, 1 << 15, |caps| caps.event_cap = true),
+            (0x24, 1 << 29, |caps| caps.qpc_extension = true),
+            (0x40, 1 << 4, |caps| caps.qos = true),
+            (0x8c, 0x1f << 24, |caps| caps.log_max_uctx = 31),
+            (0x8c, 0x1f << 16, |caps| caps.log_max_umem = 31),
+        ];
+        for (byte, bits, expected) in each {
+            let mut caps = GeneralCaps::default();
+            expected(&mut caps);
+            assert_eq!(
+                GeneralCaps::parse(&only(byte, bits)),
+                caps,
+                "{byte:#x} {bits:#x}"
+            );
+        }
+        let others = [(0x10, !(1 << 15)), (0x24, !(1 << 29)), (0x40, !(1 << 4))];
+        for (byte, bits) in others.into_iter().chain([(0x8c, !0x1f1f_0000)]) {
+            let caps = GeneralCaps::parse(&only(byte, bits));
+            assert_eq!(caps, GeneralCaps::default(), "{byte:#x}");
+        }
+    }
+
+    #[test]
+    fn each_capability_for_quality_of_service_has_its_own_bits() {
+        let each: [Capability<QosCaps>; 15] = [
+            (0x00, 1 << 31, |caps| caps.packet_pacing = true),
+            (0x00, 1 << 26, |caps| caps.burst_bound = true),
+            (0x00, 1 << 25, |caps| caps.typical_size = true),
+            (0x00, 1 << 23, |caps| caps.nic_sq_scheduling = true),
+            (0x00, 1 << 22, |caps| caps.nic_bw_share = true),
+            (0x00, 1 << 21, |caps| caps.nic_rate_limit = true),
+            (0x00, 1 << 20, |caps| caps.packet_pacing_uid = true),
+            (0x04, 1 << 30, |caps| caps.nic_qp_scheduling = true),
+            (0x04, 0x1f << 16, |caps| caps.log_max_leaves = 31),
+            (0x08, 0x0102_0304, |caps| caps.max_rate_kbps = 0x0102_0304),
+            (0x0c, 0x0102_0304, |caps| caps.min_rate_kbps = 0x0102_0304),
+            (0x10, 0xffff, |caps| caps.rates = 0xffff),
+            (0x1c, 0x0102_0304, |caps| caps.max_share = 0x0102_0304),
+            (0x20, 0x0102_0000, |caps| caps.element_types = 0x0102),
+            (0x20, 0x0304, |caps| caps.tsar_types = 0x0304),
+        ];
+        for (byte, bits, expected) in each {
+            let mut caps = QosCaps::default();
+            expected(&mut caps);
+            assert_eq!(
+                QosCaps::parse(&only(byte, bits)),
+                caps,
+                "{byte:#x} {bits:#x}"
+            );
+        }
+    }
 }

@@ -113,3 +113,60 @@ impl fmt::Debug for Mailbox {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_command_grows_until_its_fields_fit() {
+        for (byte, length) in [
+            (0, 16),
+            (12, 16),
+            (13, 32),
+            (16, 32),
+            (28, 32),
+            (0x40, 0x50),
+        ] {
+            let mut mailbox = Mailbox::new(0);
+            mailbox.set(word(byte), 0x0102_0304);
+            assert_eq!(mailbox.as_bytes().len(), length, "{byte}");
+            assert_eq!(mailbox.as_bytes()[byte..byte + 4], [1, 2, 3, 4]);
+            assert_eq!(mailbox.get(word(byte)), 0x0102_0304);
+        }
+        for (byte, length) in [(8, 16), (9, 32), (24, 32), (25, 48)] {
+            let mut mailbox = Mailbox::new(0);
+            mailbox.set_wide(Wide(byte), 0x0102_0304_0506_0708);
+            assert_eq!(mailbox.as_bytes().len(), length, "{byte}");
+            assert_eq!(mailbox.as_bytes()[byte..byte + 8], [1, 2, 3, 4, 5, 6, 7, 8]);
+            assert_eq!(mailbox.get_wide(Wide(byte)), 0x0102_0304_0506_0708);
+        }
+        assert_eq!(Mailbox::new(16).get(word(16)), 0);
+        assert_eq!(Mailbox::new(16).get_wide(Wide(9)), 0);
+    }
+
+    #[test]
+    fn the_header_has_opcode_and_modifier_or_status_and_syndrome() {
+        let command = Mailbox::command(0x1234, 0x5678, 20);
+        let mut bytes = [0; 20];
+        (bytes[..2]).copy_from_slice(&[0x12, 0x34]);
+        (bytes[6..8]).copy_from_slice(&[0x56, 0x78]);
+        assert_eq!((command.opcode(), command.as_bytes()), (0x1234, &bytes[..]));
+        let reply = Mailbox::from(vec![6, 0xff, 0xff, 0xff, 1, 2, 3, 4]);
+        assert_eq!(
+            (reply.status(), reply.syndrome()),
+            (Status::Busy, 0x0102_0304)
+        );
+        assert_eq!(reply.as_bytes().len(), 16);
+        assert_eq!(Mailbox::from(vec![0; 17]).as_bytes().len(), 17);
+        assert_eq!(Mailbox::new(17).as_bytes().len(), 17);
+    }
+
+    #[test]
+    fn only_words_that_are_not_zero_are_printed() {
+        let mut mailbox = Mailbox::command(0x0100, 0, 24);
+        mailbox.set(word(20), 0x0a0b);
+        let text = "24 bytes 0x0:01000000 0x14:00000a0b";
+        assert_eq!(format!("{mailbox:?}"), text);
+    }
+}

@@ -17,6 +17,13 @@ struct Queue {
     sizes: sizes::Receive,
 }
 
+impl ReceiveRing {
+    /// The receives that the device was told of.
+    pub(crate) fn handed_over(&self) -> u32 {
+        self.record.load(0)
+    }
+}
+
 fn queue(max_wr: u32, max_sge: u32) -> Queue {
     let limits = sizes::Limits {
         max_sq_desc: 1024,

@@ -3,6 +3,8 @@
 mod number;
 mod place;
 pub(crate) mod ring;
+#[cfg(test)]
+mod tests;
 
 use std::sync::Arc;
 

@@ -1,20 +1,23 @@
 //! A kernel that records calls, and answers by a script: for tests of single methods.
 #![allow(clippy::unwrap_used, reason = "a test that panics has failed")]
 
+use std::cell::Cell;
+use std::collections::VecDeque;
 use std::fmt::Write as _;
 use std::fs::File;
 use std::io::Write as _;
-use std::os::fd::BorrowedFd;
+use std::os::fd::{BorrowedFd, OwnedFd};
 use std::sync::{Arc, Mutex};
 
 use uverbs_core::file::CommandPath;
+use uverbs_core::hw::Register;
 use uverbs_core::sys::recorder::{Record, Recorder, Sink};
 use uverbs_core::sys::{Attr, Call, Command, Kernel, Mapping, Reply, Value};
 use uverbs_core::{Errno, UverbsFile};
 use uverbs_uapi::ib_user_ioctl_cmds::{UVERBS_ATTR_CORE_OUT, UVERBS_ATTR_UHW_IN};
 use uverbs_uapi::ib_user_ioctl_verbs::RDMA_DRIVER_MLX5;
 use uverbs_uapi::ib_user_verbs::{ib_uverbs_ex_query_device_resp, ib_uverbs_query_device_resp};
-use uverbs_uapi::mlx5_abi::mlx5_ib_alloc_ucontext_resp;
+use uverbs_uapi::mlx5_abi::{mlx5_ib_alloc_ucontext_resp, mlx5_ib_query_device_resp};
 use uverbs_uapi::mlx5_user_ioctl_cmds::MLX5_IB_ATTR_QUERY_CONTEXT_RESP_UCTX;
 use zerocopy::IntoBytes as _;
 
@@ -29,7 +32,17 @@ pub(crate) struct Scripted {
     inputs: Mutex<Vec<(u16, Vec<u8>)>>,
     driver_reply: Mutex<Vec<u8>>,
     outputs: Mutex<Vec<(u16, Vec<u8>)>>,
+    reads: Mutex<VecDeque<Result<Vec<u8>, Errno>>>,
+    descriptors: Mutex<VecDeque<OwnedFd>>,
+    pages: Mutex<Vec<u64>>,
     deaf: Mutex<bool>,
+}
+
+/// The kernel's replies about a context and its device, and the driver's about the latter.
+pub(crate) struct Replies {
+    pub(crate) opened: mlx5_ib_alloc_ucontext_resp,
+    pub(crate) device: ib_uverbs_ex_query_device_resp,
+    pub(crate) caps: mlx5_ib_query_device_resp,
 }
 
 impl Scripted {
@@ -50,6 +63,11 @@ impl Scripted {
 
     /// A context of a device with so much memory of its own, which has no doorbells of its own.
     pub(crate) fn context(max_dm_size: u64) -> (Arc<Self>, Context) {
+        Self::context_with(|replies| replies.device.max_dm_size = max_dm_size)
+    }
+
+    /// A context of such a device without memory, for which the kernel's replies were changed.
+    pub(crate) fn context_with(change: impl FnOnce(&mut Replies)) -> (Arc<Self>, Context) {
         let (script, file) = Self::new();
         let opened = mlx5_ib_alloc_ucontext_resp {
             cache_line_size: 64,
@@ -63,7 +81,6 @@ impl Scripted {
         };
         let device = ib_uverbs_ex_query_device_resp {
             response_length: u32::try_from(size_of::<ib_uverbs_ex_query_device_resp>()).unwrap(),
-            max_dm_size,
             base: ib_uverbs_query_device_resp {
                 max_qp_wr: 32768,
                 max_sge: 30,
@@ -73,10 +90,19 @@ impl Scripted {
             },
             ..ib_uverbs_ex_query_device_resp::default()
         };
-        script.answer(MLX5_IB_ATTR_QUERY_CONTEXT_RESP_UCTX, opened.as_bytes());
-        script.answer(UVERBS_ATTR_CORE_OUT, device.as_bytes());
+        let mut replies = Replies {
+            opened,
+            device,
+            caps: mlx5_ib_query_device_resp::default(),
+        };
+        change(&mut replies);
+        let opened = replies.opened.as_bytes();
+        script.answer(MLX5_IB_ATTR_QUERY_CONTEXT_RESP_UCTX, opened);
+        script.answer(UVERBS_ATTR_CORE_OUT, replies.device.as_bytes());
+        script.answer_by_driver(replies.caps.as_bytes());
         let context = Context::import(file).unwrap();
         script.outputs.lock().unwrap().clear();
+        script.answer_by_driver(&[]);
         script.take_calls();
         (script, context)
     }
@@ -112,7 +138,23 @@ impl Scripted {
         outputs.push((id, bytes.to_vec()));
     }
 
-    /// Returns no handles.
+    /// Answers the next read from a descriptor; without one, reads would block.
+    pub(crate) fn answer_read(&self, answer: Result<&[u8], Errno>) {
+        let answer = answer.map(<[u8]>::to_vec);
+        self.reads.lock().unwrap().push_back(answer);
+    }
+
+    /// Hands out this descriptor next; without one, descriptors are of `/dev/null`.
+    pub(crate) fn hand_out(&self, fd: impl Into<OwnedFd>) {
+        self.descriptors.lock().unwrap().push_back(fd.into());
+    }
+
+    /// Fills pages that are mapped from now on with these words.
+    pub(crate) fn fill_pages(&self, words: &[u64]) {
+        *self.pages.lock().unwrap() = words.to_vec();
+    }
+
+    /// Returns no handles, and no descriptors.
     pub(crate) fn without_handles(&self) {
         *self.deaf.lock().unwrap() = true;
     }
@@ -147,11 +189,7 @@ impl Scripted {
                 write!(line, " {}", describe(attr)).unwrap();
             }
         }
-        let refusals = self.refusals.lock().unwrap();
-        let refusal = refusals.iter().find(|(start, _)| line.starts_with(start));
-        let result = refusal.map_or(Ok(()), |(_, errno)| Err(*errno));
-        self.lines.lock().unwrap().push(line);
-        result?;
+        self.record(line)?;
         let driver_reply = self.driver_reply.lock().unwrap();
         for (cell, byte) in command.uhw.output.iter().zip(&*driver_reply) {
             cell.set(*byte);
@@ -163,7 +201,11 @@ impl Scripted {
                     *handles += 1;
                     slot.set(*handles);
                 }
-                Value::NewFd(slot) => slot.set(Some(File::open("/dev/null").unwrap().into())),
+                Value::NewFd(slot) if !*self.deaf.lock().unwrap() => {
+                    let next = self.descriptors.lock().unwrap().pop_front();
+                    let null = || File::open("/dev/null").unwrap().into();
+                    slot.set(Some(next.unwrap_or_else(null)));
+                }
                 Value::Out(cells, written) => {
                     let outputs = self.outputs.lock().unwrap();
                     let bytes = outputs.iter().find(|(id, _)| *id == attr.id);
@@ -179,6 +221,26 @@ impl Scripted {
     }
 }
 
+impl Scripted {
+    /// Records a call, and refuses it if it is one of those.
+    fn record(&self, line: String) -> Result<(), Errno> {
+        let refusals = self.refusals.lock().unwrap();
+        let refusal = refusals.iter().find(|(start, _)| line.starts_with(start));
+        let result = refusal.map_or(Ok(()), |(_, errno)| Err(*errno));
+        self.lines.lock().unwrap().push(line);
+        result
+    }
+
+    fn read(&self, cells: &[Cell<u8>]) -> Result<usize, Errno> {
+        let next = self.reads.lock().unwrap().pop_front();
+        let bytes = next.unwrap_or(Err(Errno::AGAIN))?;
+        for (cell, byte) in cells.iter().zip(&bytes) {
+            cell.set(*byte);
+        }
+        Ok(bytes.len())
+    }
+}
+
 // SAFETY: the descriptors that it returns are new ones.
 #[allow(unsafe_code, reason = "is a kernel")]
 unsafe impl Kernel for Scripted {
@@ -186,10 +248,15 @@ unsafe impl Kernel for Scripted {
         match call {
             Call::Ioctl(command) => self.method(command).map(|()| Reply::Done),
             Call::Map { offset, len, .. } => {
-                let line = format!("map {offset:#x} {len}");
-                self.lines.lock().unwrap().push(line);
-                Mapping::anonymous(len).map(Reply::Mapped)
+                self.record(format!("map {offset:#x} {len}"))?;
+                let page = Arc::new(Mapping::anonymous(len)?);
+                for (at, word) in self.pages.lock().unwrap().iter().enumerate() {
+                    let place = Register::new(Arc::clone(&page), at * 8, 8);
+                    place.unwrap().store(*word);
+                }
+                Ok(Reply::Mapped(Arc::into_inner(page).unwrap()))
             }
+            Call::Read(cells) => self.read(cells).map(Reply::Read),
             _ => Err(Errno::NOSYS),
         }
     }

@@ -1,6 +1,7 @@
 //! Known bytes, written by hand, and arbitrary bytes.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
+mod fields;
 mod hooks;
 
 use proptest::prelude::*;

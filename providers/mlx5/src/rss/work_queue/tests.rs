@@ -158,3 +158,50 @@ fn a_table_has_a_power_of_two_queues() {
     let error = Object::destroy_shared(Arc::clone(queues[0].object())).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Busy, "{error}");
 }
+
+#[test]
+fn a_change_of_state_names_both_states() {
+    let bench = Bench::new();
+    let mut queue = bench.create(4, 1).unwrap();
+    for (from, to, numbers) in [
+        (State::Reset, State::Ready, [1, 0]),
+        (State::Ready, State::Error, [2, 1]),
+        (State::Error, State::Reset, [0, 2]),
+    ] {
+        bench.kernel.take_inputs(UVERBS_ATTR_CORE_IN);
+        queue.modify(from, to).unwrap();
+        let request = &bench.kernel.take_inputs(UVERBS_ATTR_CORE_IN)[0];
+        let words = [3, queue.object().handle(), numbers[0], numbers[1], 0, 0];
+        let words: [[u8; 4]; 6] = words.map(u32::to_ne_bytes);
+        assert_eq!(request[..], *words.as_flattened());
+    }
+}
+
+#[test]
+fn a_queue_that_is_in_use_keeps_what_it_was_created_from() {
+    let bench = Bench::new();
+    let queue = bench.create(4, 1).unwrap();
+    for parent in [bench.pd.object(), &bench.cq] {
+        let error = Object::destroy_shared(Arc::clone(parent)).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Busy, "{error}");
+    }
+    assert_eq!(queue.size(), (4, 2));
+    let place = queue.place();
+    assert_eq!((place.count, place.stride), (4, 32));
+    assert_ne!((place.buffer, place.record), (0, 0));
+}
+
+#[test]
+fn a_kernel_without_numbers_of_our_own_has_no_work_queues() {
+    let (kernel, context) = Scripted::context_with(|replies| replies.opened.cqe_version = 0);
+    let bench = Bench {
+        pd: kernel.pd(&context),
+        kernel,
+        context,
+        ..Bench::new()
+    };
+    bench.kernel.take_calls();
+    let error = bench.create(4, 1).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unsupported, "{error}");
+    assert_eq!(bench.kernel.take_calls(), [""; 0]);
+}

@@ -5,5 +5,6 @@
 mod attach;
 mod elements;
 mod fake;
+mod live;
 mod plans;
 mod rollback;

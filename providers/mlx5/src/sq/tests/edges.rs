@@ -206,3 +206,10 @@ fn requests_name_their_streams() {
         queue.ring.abort();
     }
 }
+
+impl SendRing {
+    /// The blocks that the device was told of.
+    pub(crate) fn handed_over(&self) -> u32 {
+        self.record.load(SEND_RECORD)
+    }
+}

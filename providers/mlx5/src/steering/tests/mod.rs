@@ -2,6 +2,9 @@
 //! which objects are destroyed.
 #![allow(clippy::unwrap_used, reason = "a test that panics has failed")]
 
+mod parameters;
+mod refusals;
+
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
 

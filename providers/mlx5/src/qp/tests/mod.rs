@@ -1,12 +1,16 @@
 //! Queue pairs on a kernel that answers by a script.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
+mod creation;
+mod posting;
+mod states;
+
 use std::sync::Arc;
 
 use uverbs_core::contract::{Link, Qp as _, QpInit};
 use uverbs_core::types::{
-    AccessFlags, Address, AddressVector, LocalKey, Mtu, Operation, Payload, Psn, QpAttr, QpCaps,
-    QpCreateFlags, QpState, QpType, Remote, RemoteKey, SendFlags, SendRequest, Sge, SigMode,
+    AccessFlags, Address, AddressVector, Mtu, Operation, Payload, Psn, QpAttr, QpCaps,
+    QpCreateFlags, QpState, QpType, SendRequest, SigMode,
 };
 use uverbs_core::{Errno, Error, ErrorKind, Object, PostError, Result, cmd};
 use uverbs_uapi::ib_user_ioctl_cmds::{UVERBS_ATTR_CREATE_QP_RESP_QP_NUM, UVERBS_ATTR_UHW_IN};
@@ -19,11 +23,11 @@ use uverbs_uapi::mlx5_user_ioctl_cmds::{
 };
 use zerocopy::{FromBytes as _, IntoBytes as _};
 
-use super::{DcDestination, MaskedAtomic, QpExtra, QueuePair, Streams, XrcDomain};
+use super::{DcDestination, QpExtra, QueuePair, Streams, XrcDomain};
 use crate::context::{Context, ProtectionDomain, ThreadDomain};
 use crate::cqe::CqShared;
 use crate::cqe::ring::CqRing;
-use crate::tests::scripted::Scripted;
+use crate::tests::scripted::{Replies, Scripted};
 use crate::tracker::SrqTracker;
 
 /// A context with a completion queue and a shared receive queue, of which the device uses nothing.
@@ -43,7 +47,11 @@ const NUMBER: u32 = 0x123;
 
 impl Bench {
     fn new() -> Self {
-        let (kernel, context) = Scripted::context(0);
+        Self::with(|_| ())
+    }
+
+    fn with(change: impl FnOnce(&mut Replies)) -> Self {
+        let (kernel, context) = Scripted::context_with(change);
         let pd = kernel.pd(&context);
         let object = |kind, handle| Arc::new(Object::new(context.file(), kind, handle, []));
         kernel.answer(
@@ -382,42 +390,4 @@ fn an_initiator_names_its_target() {
     let error = PostError::NoSuchStream { requested, streams };
     assert_eq!(put(&mut initiator, &to.in_stream(1)), Err(error));
     assert_eq!(put(&mut plain, &to), Err(PostError::UnsupportedOperation));
-}
-
-#[test]
-fn masked_atomics_are_of_eight_bytes_and_need_a_device_that_has_them() {
-    let bench = Bench::new();
-    let plain = bench.create(&QpExtra::default(), &bench.init(QpType::Rc));
-    let datagrams = bench.create(&QpExtra::default(), &bench.init(QpType::Ud));
-    let (mut plain, mut datagrams) = (sending(plain.unwrap()), sending(datagrams.unwrap()));
-    let put = |qp: &mut QueuePair, address, length| {
-        let operation = MaskedAtomic::FetchAdd {
-            add: 1,
-            boundary: 0,
-        };
-        let remote = Remote {
-            address,
-            key: RemoteKey::from_raw(2),
-        };
-        let sge = Sge {
-            address: 0x1000,
-            length,
-            key: LocalKey::from_raw(3),
-        };
-        let flags = SendFlags::empty();
-        // SAFETY: no device reads the queue.
-        #[expect(unsafe_code, reason = "posts a request")]
-        unsafe {
-            qp.put_masked_atomic(1, flags, remote, operation, &sge)
-        }
-    };
-    let unsupported = Err(PostError::UnsupportedOperation);
-    assert_eq!(put(&mut datagrams, 0x2000, 8), unsupported);
-    assert_eq!(put(&mut plain, 0x2004, 8), Err(PostError::InvalidRequest));
-    assert_eq!(put(&mut plain, 0x2000, 4), Err(PostError::InvalidRequest));
-    assert_eq!(
-        put(&mut plain, 0x2000, 8),
-        unsupported,
-        "the device has none"
-    );
 }

@@ -5,6 +5,9 @@
     reason = "tests of small numbers"
 )]
 
+mod beyond;
+
+use uverbs_core::Errno;
 use uverbs_core::sys::Mapping;
 use uverbs_uapi::mlx5_user_ioctl_cmds::{
     MLX5_IB_ATTR_UAR_OBJ_ALLOC_MMAP_LENGTH, MLX5_IB_ATTR_UAR_OBJ_ALLOC_PAGE_ID,
@@ -204,4 +207,123 @@ fn without_blueflame_all_ring() {
         assert_eq!(doorbell.blue_flame_blocks(), 0);
         doorbell.ring(1);
     }
+}
+
+/// The kinds of the pages that were allocated since the last call.
+fn kinds(script: &Scripted) -> Vec<String> {
+    let calls = script.take_calls();
+    let kinds = calls.iter().filter_map(|call| {
+        let (_, rest) = call.split_once("const=")?;
+        rest.split(' ').next().map(str::to_owned)
+    });
+    kinds.collect()
+}
+
+#[test]
+fn pages_are_of_the_kind_that_the_device_can_copy_through() {
+    for (register_size, kind) in [
+        (REGISTER as u32, MLX5_IB_UAPI_UAR_ALLOC_TYPE_BF),
+        (0, MLX5_IB_UAPI_UAR_ALLOC_TYPE_NC),
+    ] {
+        let (script, uars) = as_needed(1, register_size);
+        let doorbell = uars.for_queue_pair().unwrap();
+        assert_eq!(kinds(&script), [format!("{kind:#x}")]);
+        assert_eq!(doorbell.address() % 4096, DOORBELLS as u64);
+        assert!(doorbell.object().is_some());
+        let thread = uars.for_thread().unwrap();
+        assert_eq!(kinds(&script), [format!("{kind:#x}")]);
+        assert_eq!((thread.naming, thread.page.id), (Naming::Page(ID), ID));
+        let [first, second] = uars.registers_of(&thread.page, RUNG).unwrap();
+        let distance = if register_size == 0 { 0x100 } else { REGISTER };
+        assert_eq!(first.address() % 4096, (DOORBELLS + distance) as u64);
+        let buffer = u64::from(register_size / 2);
+        assert_eq!(second.address() - first.address(), buffer);
+        assert_eq!(first.len(), (buffer as usize).max(8));
+    }
+}
+
+#[test]
+fn a_doorbell_that_was_given_back_is_the_next_ones() {
+    let (script, uars) = as_needed(1, REGISTER as u32);
+    let first = uars.for_queue_pair().unwrap();
+    let second = uars.for_queue_pair().unwrap();
+    assert_eq!(mapped(&script), 1, "they are on one page");
+    let address = first.address();
+    assert_eq!(second.address(), address + REGISTER as u64);
+    drop(first);
+    let again = uars.for_queue_pair().unwrap();
+    assert_eq!(again.address(), address);
+    assert_eq!(script.take_calls(), [""; 0]);
+}
+
+#[test]
+fn a_queue_pair_shares_the_doorbell_with_the_fewest_users() {
+    let (_, uars) = as_needed(1, REGISTER as u32);
+    let uars = Uars {
+        config: UarConfig {
+            dedicated: 0,
+            shared: 4,
+            ..uars.config
+        },
+        ..uars
+    };
+    let mut doorbells: Vec<_> = (0..4).map(|_| uars.for_queue_pair().unwrap()).collect();
+    let places: Vec<u64> = doorbells.iter().map(Doorbell::address).collect();
+    assert_ne!(places[0], places[1]);
+    assert_eq!(places[..2], places[2..]);
+    doorbells.remove(1);
+    assert_eq!(uars.for_queue_pair().unwrap().address(), places[1]);
+}
+
+#[test]
+fn queue_pairs_share_one_page_at_least() {
+    let (script, uars) = as_needed(1, REGISTER as u32);
+    let uars = Uars {
+        config: UarConfig {
+            dedicated: 0,
+            shared: 1,
+            ..uars.config
+        },
+        ..uars
+    };
+    let doorbells: Vec<_> = (0..3).map(|_| uars.for_queue_pair().unwrap()).collect();
+    assert_eq!(mapped(&script), 1);
+    // Plain writes go to the second doorbell of the page.
+    let place = (DOORBELLS + REGISTER) as u64;
+    assert!(doorbells.iter().all(|one| one.address() % 4096 == place));
+}
+
+#[test]
+fn completion_queues_are_armed_on_a_page_of_their_own() {
+    let (script, uars) = as_needed(1, REGISTER as u32);
+    for kind in [Some(MLX5_IB_UAPI_UAR_ALLOC_TYPE_NC), None] {
+        let (register, page) = uars.for_completion_queues().unwrap();
+        assert_eq!((register.address() % 4096, register.len()), (0x20, 8));
+        assert_eq!(page, Some(ID));
+        let kind = kind.map(|kind| format!("{kind:#x}"));
+        assert_eq!(kinds(&script), kind.into_iter().collect::<Vec<_>>());
+    }
+    let (script, uars) = as_needed(1, REGISTER as u32);
+    script.refuse("", Errno::NOMEM);
+    let error = uars.for_completion_queues().unwrap_err();
+    assert_eq!(error.errno(), Some(Errno::NOMEM), "{error}");
+}
+
+#[test]
+fn completion_queues_are_armed_on_the_first_fixed_page_if_there_is_no_other() {
+    let (script, uars) = fixed();
+    script.refuse("+8", Errno::PROTONOSUPPORT);
+    let (register, page) = uars.for_completion_queues().unwrap();
+    assert_eq!((register.address() % 4096, page), (0x20, None));
+    let first = uars.fixed(0).unwrap().memory;
+    register.store(5);
+    assert_eq!(word(&first, 0x20), 5);
+    assert_eq!(mapped(&script), 1);
+}
+
+#[test]
+fn a_page_that_is_too_short_for_its_registers_is_a_bad_reply() {
+    let (_, uars) = as_needed(1, 1 << 20);
+    let error = uars.for_queue_pair().unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::BadReply, "{error}");
 }
