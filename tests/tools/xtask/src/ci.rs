@@ -17,8 +17,8 @@ use testbed::host;
 
 /// Run everything that has to pass: formatting, lints, subsets of the providers and their sizes,
 /// documentation, what safe programs can reach, public items, package contents, licences, tests of
-/// faults, ABI, concurrency models, Miri, another architecture, every level of tests, and rdma-core's
-/// own suite on rxe.
+/// faults, ABI, concurrency models, Miri, another architecture, every level of tests, and
+/// rdma-core's own suite on rxe.
 ///
 /// On two cores without KVM that takes 55 minutes to an hour. The last lines say what was left
 /// out, and the commands that run it.

@@ -106,8 +106,8 @@ fn fill(
     }
 }
 
-/// With events it sleeps at once. By default it polls first, and leaves the processor to the network
-/// stack when that does not help: on few processors rxe's own tasks would wait for it.
+/// With events it sleeps at once. By default it polls first, and leaves the processor to the
+/// network stack when that does not help: on few processors rxe's own tasks would wait for it.
 fn waiting(spec: &Spec) -> Idle {
     if spec.events {
         Idle::new()
