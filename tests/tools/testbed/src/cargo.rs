@@ -16,9 +16,6 @@ pub(crate) const MUSL_ARM: &str = "aarch64-unknown-linux-musl";
 /// The profile of programs for machines, unless another one is asked for.
 pub(crate) const PROFILE: [&str; 2] = ["--profile", "machine"];
 
-/// The arguments that ask for one.
-const CHOICES: [&str; 2] = ["--profile", "--release"];
-
 /// The linker for that target.
 const LINKER_ARM: (&str, &str) = ("CARGO_TARGET_AARCH64_UNKNOWN_LINUX_MUSL_LINKER", "rust-lld");
 
@@ -84,7 +81,9 @@ pub fn build(args: &[&str]) -> Result<Vec<Built>, Error> {
 /// As [`build`].
 pub fn build_for(processor: Processor, args: &[&str]) -> Result<Vec<Built>, Error> {
     ensure(&[Tool::RustTarget(processor.target())])?;
-    let chosen = args.iter().any(|arg| CHOICES.contains(arg));
+    let chosen = args
+        .iter()
+        .any(|arg| *arg == "--release" || arg.starts_with("--profile"));
     let profile = if chosen { &[] } else { &PROFILE[..] };
     executables(&[args, profile, &["--target", processor.target()]].concat())
 }
