@@ -9,6 +9,7 @@ use std::time::Duration;
 use crate::typed::vendor::Vendor;
 use uverbs_any::AnyCq;
 use uverbs_core::contract::{self, Cq as _, CqInit, Extra, Link};
+use uverbs_core::hw::QueueMemory;
 use uverbs_core::types::{CqModerationCaps, Timestamps, WorkCompletion};
 use uverbs_core::{Error, ErrorKind, EventCounts, Object, Op, PollError, Result};
 
@@ -54,6 +55,7 @@ pub struct CompletionQueueBuilder<'a> {
     vector: u32,
     user_data: u64,
     timestamps: Timestamps,
+    pub(crate) memory: Option<Arc<dyn QueueMemory>>,
     /// The vendor-specific part, if any.
     pub(crate) extra: Option<Arc<dyn Extra>>,
 }
@@ -79,6 +81,7 @@ impl<'a> CompletionQueueBuilder<'a> {
             vector: 0,
             user_data: 0,
             timestamps: Timestamps::None,
+            memory: None,
             extra: None,
         }
     }
@@ -149,6 +152,7 @@ impl<'a> CompletionQueueBuilder<'a> {
             timestamps: self.timestamps,
             ignores_overrun: false,
             unpolled: Some(unpolled::observer()),
+            memory: self.memory.as_ref(),
             extra: self.extra.as_deref(),
         };
         let ring = inner.provider.create_cq(&init)?;

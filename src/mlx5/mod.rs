@@ -31,6 +31,7 @@ mod memory;
 mod opening;
 mod owned;
 mod port;
+mod queue_memory;
 mod queue_pair;
 mod scatter;
 mod thread;
@@ -47,7 +48,7 @@ pub use work_queue::{
 };
 pub use xrc::{XrcDomain, XrcTarget, XrcTargetBuilder};
 
-pub use uverbs_core::hw::{Pages, Register};
+pub use uverbs_core::hw::{Pages, QueueBuffer, QueueMemory, Register};
 pub use uverbs_mlx5::flow::{
     EthernetFields, Flags as FlowFlags, FlowInit, FlowSpec, Ipv4Fields, Ipv6Fields,
     Kind as FlowKind, PortFields,

@@ -50,6 +50,7 @@ impl CompletionQueue {
         let op = Op::CreateCompletionQueue;
         let ContextBase { file, device, .. } = context;
         init.no_extra()?;
+        init.no_memory()?;
         some_at_most(op, "entries", init.entries, device.max_cqe)?;
         if init.ignores_overrun {
             return Err(Error::new(op, ErrorKind::Unsupported)

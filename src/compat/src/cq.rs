@@ -13,6 +13,7 @@ use std::sync::Arc;
 use uverbs_any::AnyCq;
 use uverbs_core::Object as KernelObject;
 use uverbs_core::contract::{self, Cq as _, CqInit, Extra};
+use uverbs_core::hw::QueueMemory;
 use uverbs_core::types::{Timestamps, WorkCompletion};
 
 use crate::abi::{ibv_comp_channel, ibv_cq, ibv_cq_ex, ibv_modify_cq_attr, ibv_wc};
@@ -65,6 +66,8 @@ pub(crate) struct Wanted<'a> {
     pub(crate) is_of_one_thread: bool,
     pub(crate) ignores_overrun: bool,
     pub(crate) parent: Option<Handle<Pd>>,
+    /// What allocates its memory.
+    pub(crate) memory: Option<Arc<dyn QueueMemory>>,
     /// The vendor's part.
     pub(crate) extra: Option<&'a dyn Extra>,
 }
@@ -88,6 +91,7 @@ impl Cq {
             timestamps: wanted.timestamps,
             ignores_overrun: wanted.ignores_overrun,
             unpolled: None,
+            memory: wanted.memory.as_ref(),
             extra: wanted.extra,
         })?;
         opened.users.add();
@@ -230,6 +234,7 @@ extern "C" fn ibv_create_cq(
             is_of_one_thread: false,
             ignores_overrun: false,
             parent: None,
+            memory: None,
             extra: None,
         };
         Cq::create(context, &wanted)

@@ -61,6 +61,10 @@ pub(crate) fn create(
         Some(parent) => parent.get()?.is_of_one_thread(),
         None => false,
     };
+    let memory = match parent {
+        Some(parent) => parent.get()?.memory(),
+        None => None,
+    };
     let of_frames = attr.wc_flags & OF_FRAMES != 0;
     if of_frames {
         dv::check_frames(context.get()?)?;
@@ -75,6 +79,7 @@ pub(crate) fn create(
         is_of_one_thread: one_thread || flags & SINGLE_THREADED != 0,
         ignores_overrun: flags & IGNORES_OVERRUN != 0,
         parent,
+        memory,
         extra,
     };
     Ok(Cq::create(context, &wanted)?.cast())

@@ -10,6 +10,7 @@
 
 mod abi;
 mod ah;
+mod allocator;
 mod answer;
 mod builder;
 

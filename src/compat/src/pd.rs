@@ -7,11 +7,14 @@
 
 use std::ffi::c_int;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use uverbs_any::AnyPd;
 use uverbs_core::Object as KernelObject;
+use uverbs_core::hw::QueueMemory;
 
 use crate::abi::{ibv_context, ibv_parent_domain_init_attr, ibv_pd, ibv_td, ibv_td_init_attr};
+use crate::allocator::Allocator;
 use crate::answer::{Answer, number, pointer};
 use crate::context::Context;
 use crate::dv;
@@ -37,7 +40,14 @@ enum Kind {
     Parent {
         of: Handle<Pd>,
         thread: Option<Handle<Td>>,
+        /// With the functions that allocate memory for its queues, if the program has some.
+        own: Option<Own>,
     },
+}
+
+struct Own {
+    domain: Arc<AnyPd>,
+    memory: Arc<Allocator>,
 }
 
 impl Object for Pd {
@@ -69,7 +79,16 @@ impl Pd {
         match &self.kind {
             Kind::Plain(domain) => domain.with(|domain| domain.clone()).ok_or(Code::INVALID),
             Kind::Imported(domain) => Ok(Arc::clone(domain)),
+            Kind::Parent { own: Some(own), .. } => Ok(Arc::clone(&own.domain)),
             Kind::Parent { of, .. } => of.get()?.domain(),
+        }
+    }
+
+    /// What allocates memory for its queues.
+    pub(crate) fn memory(&self) -> Option<Arc<dyn QueueMemory>> {
+        match &self.kind {
+            Kind::Parent { own: Some(own), .. } => Some(Arc::clone(&own.memory) as _),
+            _ => None,
         }
     }
 
@@ -102,7 +121,7 @@ impl Pd {
                 context.leave();
             }
             Kind::Imported(_) => return Err(Code::INVALID),
-            Kind::Parent { of, thread } => {
+            Kind::Parent { of, thread, .. } => {
                 of.get()?.users.remove();
                 if let Some(thread) = thread {
                     thread.get()?.users.remove();
@@ -179,7 +198,8 @@ pub(crate) extern "C" fn dealloc_td(td: Handle<Td>) -> c_int {
 const ALLOCATORS: u32 = 1;
 const PD_CONTEXT: u32 = 2;
 
-/// The slot. Queues are not allocated by the program's functions: a domain with some is refused.
+/// The slot. On devices whose queues the kernel allocates, a domain with functions for that is
+/// refused.
 pub(crate) extern "C" fn alloc_parent_domain(
     context: Handle<Context>,
     attr: In<ibv_parent_domain_init_attr>,
@@ -189,26 +209,47 @@ pub(crate) extern "C" fn alloc_parent_domain(
         if attr.comp_mask & !(ALLOCATORS | PD_CONTEXT) != 0 {
             return Err(Code::INVALID);
         }
-        if attr.comp_mask & ALLOCATORS != 0 {
-            return Err(Code::UNSUPPORTED);
-        }
         let of = Handle::<Pd>::of(attr.pd);
         let parent = of.get()?;
         if parent.c.context != context.raw() || matches!(parent.kind, Kind::Parent { .. }) {
             return Err(Code::INVALID);
         }
+        let own = match attr.comp_mask & ALLOCATORS {
+            0 => None,
+            _ => Some(Own::of(parent, attr)?),
+        };
+        let memory = own.as_ref().map(|own| Arc::clone(&own.memory));
         let thread = Handle::<Td>::of(attr.td);
         if let Some(td) = thread.optional() {
             td.users.add();
         }
         parent.users.add();
         let thread = thread.optional().map(|_| thread);
-        Ok(Pd::give(
-            context.raw(),
-            parent.c.handle,
-            Kind::Parent { of, thread },
-        ))
+        let kind = Kind::Parent { of, thread, own };
+        let made = Pd::give(context.raw(), parent.c.handle, kind);
+        if let Some(memory) = memory {
+            memory.domain.store(made, Ordering::Release);
+        }
+        Ok(made)
     })
+}
+
+impl Own {
+    fn of(parent: &Pd, attr: &ibv_parent_domain_init_attr) -> Answer<Self> {
+        let (Some(alloc), Some(free)) = (attr.alloc, attr.free) else {
+            return Err(Code::INVALID);
+        };
+        let context = match attr.comp_mask & PD_CONTEXT {
+            0 => std::ptr::null_mut(),
+            _ => attr.pd_context,
+        };
+        let memory = Arc::new(Allocator::new(alloc, free, context));
+        let domain = dv::with_memory(&*parent.domain()?, Arc::clone(&memory) as _)?;
+        Ok(Self {
+            domain: Arc::new(domain),
+            memory,
+        })
+    }
 }
 
 /// The domain is used, and not freed.

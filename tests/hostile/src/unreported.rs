@@ -48,6 +48,7 @@ fn world(adapter: Adapter, count: u64) -> World {
         timestamps: Timestamps::None,
         ignores_overrun: false,
         unpolled: None,
+        memory: None,
         extra: None,
     };
     let cq = context.create_cq(&init).unwrap();

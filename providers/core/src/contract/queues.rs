@@ -8,6 +8,7 @@ use std::sync::atomic::AtomicU32;
 use super::extra;
 use super::{Extra, Link, QpBase};
 use crate::error::{Error, ErrorKind, Op, PollError, PostError, Result};
+use crate::hw::QueueMemory;
 use crate::object::Object;
 use crate::types::{
     Ece, QpAttr, QpAttrMask, QpCaps, QpCreateFlags, QpInfo, QpType, RecvRequest, SendRequest,
@@ -33,6 +34,8 @@ pub struct CqInit<'a> {
     pub ignores_overrun: bool,
     /// Receives the completions that are still in the queue when it is destroyed.
     pub unpolled: Option<&'static dyn Unpolled>,
+    /// Where its memory is allocated, for devices whose rings this process allocates.
+    pub memory: Option<&'a Arc<dyn QueueMemory>>,
     /// The vendor-specific part.
     pub extra: Option<&'a dyn Extra>,
 }
@@ -52,6 +55,20 @@ impl<'a> CqInit<'a> {
     /// [`Unsupported`](ErrorKind::Unsupported).
     pub fn no_extra(&self) -> Result<()> {
         extra::refuse_any(Op::CreateCompletionQueue, self.extra)
+    }
+
+    /// Refuses an allocator, for a provider whose rings the kernel allocates.
+    ///
+    /// # Errors
+    /// [`Unsupported`](ErrorKind::Unsupported).
+    pub fn no_memory(&self) -> Result<()> {
+        match self.memory {
+            None => Ok(()),
+            Some(_) => Err(
+                Error::new(Op::CreateCompletionQueue, ErrorKind::Unsupported)
+                    .hint("the kernel allocates the queues of this device"),
+            ),
+        }
     }
 }
 

@@ -9,13 +9,15 @@
     reason = "copies to and from memory that a device may access"
 )]
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use super::queue_memory::{self, QueueBuffer, QueueMemory};
 use super::words::{WORD, Words};
 use crate::error::Errno;
 use crate::sys::Mapping;
 
-/// Whole private pages, zeroed, page-aligned, and unmapped on drop.
+/// Whole private pages, zeroed, page-aligned, and unmapped, or given back, on drop.
 #[derive(Debug)]
 pub struct Pages {
     mapping: Mapping,
@@ -44,6 +46,26 @@ impl Pages {
             mapping: Mapping::for_device(len)?,
             len,
         })
+    }
+
+    /// The same for a queue, from `memory` if that is given and has some for it.
+    ///
+    /// # Errors
+    /// As [`new`](Self::new), and those of `memory`; EINVAL for memory of it that does not begin
+    /// with a page.
+    pub fn of(
+        memory: Option<&Arc<dyn QueueMemory>>,
+        len: usize,
+        buffer: QueueBuffer,
+    ) -> Result<Self, Errno> {
+        let lent = match memory {
+            Some(memory) => queue_memory::allocate(memory, len, buffer)?,
+            None => None,
+        };
+        match lent {
+            Some(mapping) => Ok(Self { mapping, len }),
+            None => Self::for_device(len),
+        }
     }
 
     /// Requested size in bytes.

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use uverbs_core::hw::QueueMemory;
 use uverbs_core::sys::{Attr, Uhw, cells};
 use uverbs_core::{Error, Object, Op, Result, UverbsFile, cmd};
 use uverbs_uapi::ib_user_ioctl_cmds::UVERBS_OBJECT_PD;
@@ -19,6 +20,7 @@ pub struct ProtectionDomain {
     object: Arc<Object>,
     number: u32,
     thread: Option<ThreadDomain>,
+    memory: Option<Arc<dyn QueueMemory>>,
 }
 
 impl ProtectionDomain {
@@ -30,6 +32,7 @@ impl ProtectionDomain {
             object: Arc::new(object),
             number: reply.pdn,
             thread: None,
+            memory: None,
         })
     }
 
@@ -60,6 +63,7 @@ impl ProtectionDomain {
             object: Arc::new(Object::borrowed(file, &cmd::pd::KIND, handle)),
             number,
             thread: None,
+            memory: None,
         })
     }
 
@@ -78,7 +82,30 @@ impl ProtectionDomain {
             object: Arc::clone(&self.object),
             number: self.number,
             thread: Some(thread.clone()),
+            memory: self.memory.clone(),
         })
+    }
+
+    /// `ibv_alloc_parent_domain`—the same domain for the kernel and the device, whose queues have
+    /// memory that `memory` allocates. No system call.
+    ///
+    /// Completion queues are in no domain: theirs is
+    /// [`CqInit::memory`](uverbs_core::contract::CqInit::memory). Doorbell records share pages of
+    /// the context.
+    #[doc(alias = "IBV_PARENT_DOMAIN_INIT_ATTR_ALLOCATORS")]
+    #[must_use]
+    pub fn with_memory(&self, memory: Arc<dyn QueueMemory>) -> Self {
+        Self {
+            object: Arc::clone(&self.object),
+            number: self.number,
+            thread: self.thread.clone(),
+            memory: Some(memory),
+        }
+    }
+
+    /// What allocates the memory of its queues, if they have no pages of their own.
+    pub(crate) fn memory(&self) -> Option<&Arc<dyn QueueMemory>> {
+        self.memory.as_ref()
     }
 
     /// The thread domain whose doorbells its queue pairs use instead of other doorbells of the

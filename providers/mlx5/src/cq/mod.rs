@@ -19,7 +19,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use uverbs_core::contract::{self, CqInit, Link};
-use uverbs_core::hw::{Record, Register, barrier};
+use uverbs_core::hw::{QueueMemory, Record, Register, barrier};
 #[cfg(feature = "rings")]
 use uverbs_core::rings::QueueKind;
 use uverbs_core::sys::{Attr, ForkToken, Uhw, cells};
@@ -59,6 +59,8 @@ pub struct CompletionQueue {
     number: u32,
     /// The number of events that the user took, which arm commands contain.
     events: Option<Arc<AtomicU32>>,
+    /// Where its memory is allocated, if not in pages of its own.
+    memory: Option<Arc<dyn QueueMemory>>,
     max_entries: u32,
     /// Belongs to no process while it is unknown which ring the device writes to.
     fork: ForkToken,
@@ -102,7 +104,7 @@ impl CompletionQueue {
         // A child process has no mapping of the records.
         file.check_process(op)?;
         let os = |errno| Error::os(op, errno);
-        let ring = CqRing::new(log, entries.bytes(), 0).map_err(os)?;
+        let ring = CqRing::new(init.memory, log, entries.bytes(), 0).map_err(os)?;
         let ring = Arc::new(ring.compressed(entries.compressed));
         let record = Arc::new(context.records().take().map_err(os)?);
         let stamps = Stamps::new(context, init.timestamps)?;
@@ -160,6 +162,7 @@ impl CompletionQueue {
             arm,
             number: reply.cqn,
             events: init.events.cloned(),
+            memory: init.memory.cloned(),
             max_entries,
             fork: file.fork_token(),
             object: Arc::new(object),
@@ -302,7 +305,7 @@ impl contract::Cq for CompletionQueue {
                 .fact("requested", entries)
                 .fact("waiting", waiting));
         }
-        let ring = CqRing::new(log, old.entry_size(), old.count(1))
+        let ring = CqRing::new(self.memory.as_ref(), log, old.entry_size(), old.count(1))
             .map_err(|errno| Error::os(op, errno))?;
         let ring = Arc::new(ring.compressed(old.results));
         let driver_data = mlx5_ib_resize_cq {

@@ -12,7 +12,7 @@
 use std::sync::Arc;
 
 use uverbs_core::error::Errno;
-use uverbs_core::hw::{Pages, Part};
+use uverbs_core::hw::{Pages, Part, QueueBuffer, QueueMemory};
 
 use super::{Results, Tail, format, opcode};
 use crate::sync::{Block, BlockCursor, BlockRing};
@@ -175,11 +175,17 @@ pub(crate) struct CqRing {
 
 impl CqRing {
     /// A ring of `1 << log` entries of `size` (64 or 128) bytes, none of them written. The device's
-    /// count is `ahead` higher than positions.
-    pub(crate) fn new(log: u32, size: u32, ahead: u64) -> Result<Self, Errno> {
+    /// count is `ahead` higher than positions. Its memory is from `memory`, if that is given.
+    pub(crate) fn new(
+        memory: Option<&Arc<dyn QueueMemory>>,
+        log: u32,
+        size: u32,
+        ahead: u64,
+    ) -> Result<Self, Errno> {
         let blocks = size / BLOCK;
         let all = blocks.checked_shl(log).ok_or(Errno::INVAL)?;
-        let pages = Pages::for_device(all as usize * BLOCK as usize)?;
+        let bytes = all as usize * BLOCK as usize;
+        let pages = Pages::of(memory, bytes, QueueBuffer::CompletionQueue)?;
         let shift = blocks.trailing_zeros();
         let ring = Self {
             units: Arc::new(BlockRing::new(Part::from(pages), all).ok_or(Errno::INVAL)?),

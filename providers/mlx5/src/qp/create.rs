@@ -4,6 +4,7 @@ use std::mem;
 use std::sync::Arc;
 
 use uverbs_core::contract::{QpBase, QpInit};
+use uverbs_core::hw::QueueMemory;
 use uverbs_core::sys::{Uhw, cells};
 use uverbs_core::types::{QpCaps, QpCreateFlags, QpState, QpType, SigMode};
 use uverbs_core::{Error, ErrorKind, Object, Op, Result, cmd};
@@ -38,6 +39,14 @@ impl<'a> Parent<'a> {
         match self {
             Self::Pd(pd) => pd.object(),
             Self::Xrcd(domain) => domain,
+        }
+    }
+
+    /// What allocates their memory, if they have no pages of their own.
+    fn memory(self) -> Option<&'a Arc<dyn QueueMemory>> {
+        match self {
+            Self::Pd(pd) => pd.memory(),
+            Self::Xrcd(_) => None,
         }
     }
 
@@ -125,7 +134,7 @@ impl<'a> Draft<'a> {
             .records()
             .take()
             .map_err(|errno| Error::os(op, errno))?;
-        let memory = Memory::new(op, record, &plan)?;
+        let memory = Memory::new(op, parent.memory(), record, &plan)?;
         let ethernet = raw::ethernet(context, special, init.kind);
         let checksums = ethernet.as_ref().is_some_and(|ethernet| ethernet.checksums);
         // What an XRC target receives is completed by the queue of the shared receive queue.

@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use uverbs_core::hw::{BlockRing, KeepMapped, Pages, Part, Record, UnitRing};
+use uverbs_core::hw::{
+    BlockRing, KeepMapped, Pages, Part, QueueBuffer, QueueMemory, Record, UnitRing,
+};
 use uverbs_core::{Error, ErrorKind, Op, Result};
 
 use super::plan::Plan;
@@ -22,14 +24,20 @@ pub(super) struct Memory {
 }
 
 impl Memory {
-    pub(super) fn new(op: Op, record: Record, plan: &Plan) -> Result<Self> {
+    pub(super) fn new(
+        op: Op,
+        memory: Option<&Arc<dyn QueueMemory>>,
+        record: Record,
+        plan: &Plan,
+    ) -> Result<Self> {
         let (send, recv) = (plan.send.bytes(), plan.recv.bytes());
         let mut kept = Vec::new();
         let mut allocate = |bytes: u32| -> Result<Option<Part>> {
             if bytes == 0 {
                 return Ok(None);
             }
-            let pages = Pages::for_device(bytes as usize).map_err(|errno| Error::os(op, errno))?;
+            let pages = Pages::of(memory, bytes as usize, QueueBuffer::QueuePair)
+                .map_err(|errno| Error::os(op, errno))?;
             let part = Part::from(pages);
             kept.push(part.keep_mapped());
             Ok(Some(part))

@@ -75,7 +75,7 @@ impl XrcDomain {
             domain: &self.object,
             cq,
         };
-        SharedReceiveQueue::create_in(context, pd.object(), init, Some(xrc))
+        SharedReceiveQueue::create_in(context, pd, init, Some(xrc))
     }
 
     /// `ibv_create_qp_ex`—creates the receiving end of a connection of the domain, without naming a

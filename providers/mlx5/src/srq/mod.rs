@@ -9,7 +9,7 @@ mod tests;
 use std::sync::Arc;
 
 use uverbs_core::contract::{self, Link, SrqInit};
-use uverbs_core::hw::{Pages, Part, UnitRing};
+use uverbs_core::hw::{Pages, Part, QueueBuffer, UnitRing};
 #[cfg(feature = "rings")]
 use uverbs_core::rings::QueueKind;
 use uverbs_core::sys::{Uhw, cells};
@@ -44,18 +44,19 @@ pub(crate) struct Xrc<'a> {
 impl SharedReceiveQueue {
     /// A queue for queue pairs of one protection domain.
     pub(crate) fn create(context: &Context, pd: &ProtectionDomain, init: &SrqInit) -> Result<Self> {
-        Self::create_in(context, pd.object(), init, None)
+        Self::create_in(context, pd, init, None)
     }
 
     /// A queue for queue pairs of one protection domain, or with `xrc` for senders of an XRC
     /// domain.
     pub(crate) fn create_in(
         context: &Context,
-        pd: &Arc<Object>,
+        pd: &ProtectionDomain,
         init: &SrqInit,
         xrc: Option<Xrc<'_>>,
     ) -> Result<Self> {
         let op = Op::CreateSharedReceiveQueue;
+        let (pd, memory) = (pd.object(), pd.memory());
         init.check()?;
         check_kind(op, init.kind, xrc.is_some())?;
         let config = context.config();
@@ -69,7 +70,8 @@ impl SharedReceiveQueue {
         let sizes = Sizes::new(op, most, max_desc, &init.attr, faults)?;
         check_limit(op, init.attr.limit, &sizes)?;
         let os = |errno| Error::os(op, errno);
-        let pages = Pages::for_device(sizes.units() as usize * 16).map_err(os)?;
+        let bytes = sizes.units() as usize * 16;
+        let pages = Pages::of(memory, bytes, QueueBuffer::SharedReceiveQueue).map_err(os)?;
         let ring = UnitRing::new(Part::from(pages), sizes.units())
             .ok_or_else(|| Error::new(op, ErrorKind::OutOfResources))?;
         let record = Arc::new(context.records().take().map_err(os)?);

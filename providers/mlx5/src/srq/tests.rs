@@ -13,6 +13,7 @@ use super::*;
 use crate::cqe::CqShared;
 use crate::cqe::ring::CqRing;
 use crate::qp::XrcDomain;
+use crate::tests::lender::Lender;
 use crate::tests::native;
 use crate::tests::scripted::{Replies, Scripted};
 use crate::tracker::table::NO_NUMBER;
@@ -234,7 +235,7 @@ fn a_queue_of_a_domain_has_a_number_that_its_completions_carry() {
         let bench = Bench::with(|replies| replies.opened.cqe_version = version);
         let domain = XrcDomain::open(&bench.context, None).unwrap();
         let cq = Arc::new(Object::new(bench.context.file(), &cmd::cq::KIND, 0xc9, []));
-        let completions = CqShared::new(&Arc::new(CqRing::new(4, 64, 0).unwrap()));
+        let completions = CqShared::new(&Arc::new(CqRing::new(None, 4, 64, 0).unwrap()));
         bench.kernel.take_calls();
         let kind = SrqType::Xrc;
         let link = Link::new(&cq, &completions);
@@ -255,4 +256,16 @@ fn a_queue_of_a_domain_has_a_number_that_its_completions_carry() {
         }
         assert_eq!(queue.number(), NUMBER);
     }
+}
+
+#[test]
+fn the_ring_is_in_memory_of_the_domains_allocator() {
+    let mut bench = Bench::new();
+    let lender = Lender::new();
+    bench.pd = bench.pd.with_memory(Arc::clone(&lender) as _);
+    let srq = bench.create(&init(8)).unwrap();
+    let place = (bench.told().buf_addr, QueueBuffer::SharedReceiveQueue);
+    assert_eq!(lender.lent(), [place]);
+    drop(srq);
+    assert_eq!(lender.lent(), []);
 }

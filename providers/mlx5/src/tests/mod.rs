@@ -2,6 +2,7 @@
 
 use uverbs_core::hw::UnitRing;
 
+pub(crate) mod lender;
 pub(crate) mod scripted;
 
 /// The bytes of a number in this machine's byte order, in the format of [`scripted`].

@@ -6,6 +6,7 @@ use super::{
     ibv_comp_channel, ibv_cq, ibv_gid, ibv_pd, ibv_rwq_ind_table, ibv_srq, ibv_td, ibv_wq,
     ibv_xrcd, structs,
 };
+use crate::allocator::{Alloc, Free};
 
 structs! {
     const ATTRIBUTES;
@@ -218,8 +219,8 @@ structs! {
         pd: *mut ibv_pd,
         td: *mut ibv_td,
         comp_mask: u32,
-        alloc: *const c_void,
-        free: *const c_void,
+        alloc: Option<Alloc>,
+        free: Option<Free>,
         pd_context: *mut c_void,
     }
 }

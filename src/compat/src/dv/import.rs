@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use uverbs_any::{AnyContext, AnyPd};
 use uverbs_core::UverbsFile;
+use uverbs_core::hw::QueueMemory;
 use uverbs_core::types::DriverId;
 use uverbs_mlx5::{Context as Own, ProtectionDomain};
 
@@ -27,4 +28,10 @@ pub(crate) fn import_pd(context: &Context, handle: u32) -> Answer<AnyPd> {
         own(context)?,
         handle,
     )?))
+}
+
+/// The same domain, whose queues have memory of the program's functions.
+pub(crate) fn with_memory(domain: &AnyPd, memory: Arc<dyn QueueMemory>) -> Answer<AnyPd> {
+    let domain: &ProtectionDomain = domain.of().ok_or(Code::UNSUPPORTED)?;
+    Ok(AnyPd::new::<Own>(domain.with_memory(memory)))
 }

@@ -26,7 +26,7 @@ pub(crate) use counters::counters_of_rule;
 pub(crate) use dm::{Dm, alloc_dm, alloc_null_mr, free_dm, import_dm, reg_dm_mr, unimport_dm};
 pub(crate) use dynamic::slots;
 pub(crate) use frames::{check_frames, poll_frame};
-pub(crate) use import::{import, import_pd};
+pub(crate) use import::{import, import_pd, with_memory};
 pub(crate) use query::add_to;
 pub(crate) use rates::{modify_qp_rate_limit, query_rt_values};
 pub(crate) use rss::{

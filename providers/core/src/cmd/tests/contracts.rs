@@ -99,6 +99,7 @@ fn a_queue_pair_of_a_kind_or_with_flags_without_a_name_is_refused() {
 #[test]
 fn the_vendor_specific_part_of_a_completion_queue_is_for_its_vendor() {
     let plain = CqInit {
+        memory: None,
         entries: 1,
         user_handle: 0,
         comp_channel: None,

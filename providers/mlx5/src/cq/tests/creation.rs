@@ -192,3 +192,27 @@ fn moderation_is_requested_of_the_queue() {
     let error = cq.moderate(1, 1).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Unsupported, "{error}");
 }
+
+#[test]
+fn rings_are_in_memory_of_the_allocator_those_of_resizes_too() {
+    let bench = Bench::new();
+    let lender = Lender::new();
+    let memory: Arc<dyn QueueMemory> = Arc::clone(&lender) as _;
+    let init = CqInit {
+        memory: Some(&memory),
+        ..init(100)
+    };
+    let mut cq = bench.create(&init).unwrap();
+    let told: mlx5_ib_create_cq = bench.told();
+    assert_eq!(
+        lender.lent(),
+        [(told.buf_addr, QueueBuffer::CompletionQueue)]
+    );
+    // The device does not play along.
+    cq.resize(500).unwrap_err();
+    let told: mlx5_ib_resize_cq = bench.told();
+    let last = lender.lent().pop().unwrap();
+    assert_eq!(last, (told.buf_addr, QueueBuffer::CompletionQueue));
+    drop(cq);
+    assert_eq!(lender.lent(), []);
+}

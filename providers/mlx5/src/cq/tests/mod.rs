@@ -7,6 +7,7 @@ mod resizing;
 
 use uverbs_core::Errno;
 use uverbs_core::contract::{Cq as _, Entry as _, TypedCq as _};
+use uverbs_core::hw::QueueBuffer;
 use uverbs_core::types::{Timestamps, WcFlags, WcOpcode, WcStatus};
 use uverbs_uapi::ib_user_ioctl_cmds::UVERBS_ATTR_UHW_IN;
 use uverbs_uapi::mlx5_abi::mlx5_ib_alloc_ucontext_resp;
@@ -15,6 +16,7 @@ use uverbs_uapi::mlx5_user_ioctl_cmds::{
 };
 
 use super::*;
+use crate::tests::lender::Lender;
 use crate::tests::scripted::Scripted;
 use crate::tracker::registration::{Registered, Reports};
 use crate::tracker::table::Owner;
@@ -78,6 +80,7 @@ fn init(entries: u32) -> CqInit<'static> {
         timestamps: Timestamps::None,
         ignores_overrun: false,
         unpolled: None,
+        memory: None,
         extra: None,
     }
 }

@@ -2,6 +2,7 @@
 
 use uverbs_core::Op;
 use uverbs_core::contract::TypedQp as _;
+use uverbs_core::hw::QueueBuffer;
 use uverbs_uapi::ib_user_ioctl_cmds::UVERBS_ATTR_CORE_OUT;
 use uverbs_uapi::ib_user_verbs::ib_uverbs_ex_create_rwq_ind_table_resp;
 use uverbs_uapi::mlx5_abi::{
@@ -13,6 +14,7 @@ use super::*;
 use crate::qp::RawNumbers;
 use crate::rss::work_queue::{Flags, IndirectionTable, WorkQueue, WorkQueueInit};
 use crate::rss::{HASH_KEY, Hash, HashFields};
+use crate::tests::lender::Lender;
 
 fn scattering() -> QpExtra {
     let mut extra = QpExtra::default();
@@ -333,4 +335,27 @@ fn a_spreading_queue_pair_has_no_queues_of_its_own() {
         5,
     );
     assert_eq!(refused.unwrap_err().kind(), ErrorKind::Unsupported);
+}
+
+#[test]
+fn the_rings_are_in_memory_of_the_domains_allocator() {
+    let mut bench = Bench::new();
+    let lender = Lender::new();
+    bench.pd = bench.pd.with_memory(Arc::clone(&lender) as _);
+    let create = |kind| {
+        bench
+            .create(&QpExtra::default(), &bench.init(kind))
+            .unwrap()
+    };
+    let qp = create(QpType::Rc);
+    let told = bench.told();
+    assert_eq!(lender.lent(), [(told.buf_addr, QueueBuffer::QueuePair)]);
+    drop(qp);
+    assert_eq!(lender.lent(), []);
+    let qp = create(QpType::RawPacket);
+    let told = bench.told();
+    let places = [told.buf_addr, told.sq_buf_addr].map(|at| (at, QueueBuffer::QueuePair));
+    assert_eq!(lender.lent(), places);
+    drop(qp);
+    assert_eq!(lender.lent(), []);
 }

@@ -187,7 +187,7 @@ fn write(ring: &CqRing, position: u64, words: [u64; 8]) {
 fn completions_are_reported_when_they_are_taken() {
     for size in [64, 128] {
         let ring = Arc::new(
-            CqRing::new(2, size, 0)
+            CqRing::new(None, 2, size, 0)
                 .unwrap()
                 .compressed(Some(Results::Hash)),
         );
@@ -230,7 +230,7 @@ fn completions_are_reported_when_they_are_taken() {
 
 #[test]
 fn a_message_inside_its_completion_is_reported_with_it() {
-    let ring = Arc::new(CqRing::new(2, 128, 0).unwrap());
+    let ring = Arc::new(CqRing::new(None, 2, 128, 0).unwrap());
     let shared = CqShared::new(&ring);
     let (collector, queue) = watched(QueueKind::Completion);
     let mut consumer = Consumer::new(&shared, &Arc::default(), false).watched(queue);

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use uverbs_core::cmd::wq::Modify;
 use uverbs_core::contract::Link;
-use uverbs_core::hw::{Pages, Part, UnitRing};
+use uverbs_core::hw::{Pages, Part, QueueBuffer, UnitRing};
 #[cfg(feature = "rings")]
 use uverbs_core::rings::QueueKind;
 use uverbs_core::sys::{Uhw, cells};
@@ -77,7 +77,8 @@ impl WorkQueue {
         let limits = context.config().sizes();
         let sizes = sizes::Receive::new(op, &limits, init.max_wr, init.max_sge)?;
         let os = |errno| Error::os(op, errno);
-        let pages = Pages::for_device(sizes.bytes() as usize).map_err(os)?;
+        let bytes = sizes.bytes() as usize;
+        let pages = Pages::of(pd.memory(), bytes, QueueBuffer::WorkQueue).map_err(os)?;
         let ring = UnitRing::new(Part::from(pages), sizes.bytes() / UNIT)
             .ok_or_else(|| Error::new(op, ErrorKind::OutOfResources))?;
         let record = Arc::new(context.records().take().map_err(os)?);

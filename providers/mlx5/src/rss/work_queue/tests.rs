@@ -10,6 +10,7 @@ use zerocopy::FromBytes as _;
 
 use super::*;
 use crate::cqe::ring::CqRing;
+use crate::tests::lender::Lender;
 use crate::tests::scripted::Scripted;
 
 /// A context with a completion queue, of which the device uses nothing.
@@ -26,7 +27,7 @@ impl Bench {
         let (kernel, context) = Scripted::context(0);
         let pd = kernel.pd(&context);
         let cq = Arc::new(Object::new(context.file(), &cmd::cq::KIND, 0xc9, []));
-        let shared = CqShared::new(&Arc::new(CqRing::new(4, 64, 0).unwrap()));
+        let shared = CqShared::new(&Arc::new(CqRing::new(None, 4, 64, 0).unwrap()));
         kernel.take_inputs(UVERBS_ATTR_UHW_IN);
         Self {
             kernel,
@@ -204,4 +205,17 @@ fn a_kernel_without_numbers_of_our_own_has_no_work_queues() {
     let error = bench.create(4, 1).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Unsupported, "{error}");
     assert_eq!(bench.kernel.take_calls(), [""; 0]);
+}
+
+#[test]
+fn the_ring_is_in_memory_of_the_domains_allocator() {
+    let mut bench = Bench::new();
+    let lender = Lender::new();
+    bench.pd = bench.pd.with_memory(Arc::clone(&lender) as _);
+    let queue = bench.create(5, 0x77).unwrap();
+    let told = bench.kernel.take_inputs(UVERBS_ATTR_UHW_IN).pop().unwrap();
+    let told = mlx5_ib_create_wq::read_from_bytes(&told).unwrap();
+    assert_eq!(lender.lent(), [(told.buf_addr, QueueBuffer::WorkQueue)]);
+    drop(queue);
+    assert_eq!(lender.lent(), []);
 }

@@ -1,0 +1,157 @@
+//! Functions of the program that allocate the memory of queues.
+//!
+//! # Safety
+//!
+//! Calls functions that a C program passed with a parent domain: they do what the header says, and
+//! what they return is theirs until it is freed, at its address, and not used otherwise.
+#![allow(unsafe_code, reason = "calls functions of the C program")]
+
+use std::collections::BTreeMap;
+use std::ffi::c_void;
+use std::fmt;
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicPtr, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use uverbs_core::Errno;
+use uverbs_core::discover::fork::Registration;
+use uverbs_core::hw::{QueueBuffer, QueueMemory};
+
+use crate::abi::ibv_pd;
+use crate::fork;
+
+/// `ibv_parent_domain_init_attr::alloc`: domain, its context, bytes, alignment, resource.
+pub(crate) type Alloc = extern "C" fn(*mut ibv_pd, *mut c_void, usize, usize, u64) -> *mut c_void;
+/// `ibv_parent_domain_init_attr::free`: domain, its context, memory, resource.
+pub(crate) type Free = extern "C" fn(*mut ibv_pd, *mut c_void, *mut c_void, u64);
+
+/// `IBV_ALLOCATOR_USE_DEFAULT`.
+const USE_DEFAULT: usize = usize::MAX;
+
+/// The functions of a parent domain.
+pub(crate) struct Allocator {
+    alloc: Alloc,
+    free: Free,
+    /// The domain; set before anything is created in it.
+    pub(crate) domain: AtomicPtr<ibv_pd>,
+    context: AtomicPtr<c_void>,
+    /// What is left out of children, where that was asked for, by its address.
+    left_out: Mutex<BTreeMap<usize, Registration>>,
+}
+
+impl Allocator {
+    pub(crate) fn new(alloc: Alloc, free: Free, context: *mut c_void) -> Self {
+        Self {
+            alloc,
+            free,
+            domain: AtomicPtr::default(),
+            context: AtomicPtr::new(context),
+            left_out: Mutex::default(),
+        }
+    }
+
+    fn left_out(&self) -> MutexGuard<'_, BTreeMap<usize, Registration>> {
+        // Nothing panics while it is held.
+        self.left_out.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn arguments(&self) -> (*mut ibv_pd, *mut c_void) {
+        let domain = self.domain.load(Ordering::Acquire);
+        (domain, self.context.load(Ordering::Acquire))
+    }
+}
+
+impl fmt::Debug for Allocator {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Allocator").finish_non_exhaustive()
+    }
+}
+
+/// `MLX5DV_RES_TYPE_QP`, `…_RWQ`, `…_SRQ`, `…_CQ`.
+fn resource(buffer: QueueBuffer) -> u64 {
+    let number = match buffer {
+        QueueBuffer::WorkQueue => 2,
+        QueueBuffer::SharedReceiveQueue => 4,
+        QueueBuffer::CompletionQueue => 5,
+        _ => 1,
+    };
+    1 << 32 | number
+}
+
+// SAFETY: what the header says of the program's functions; see the module.
+unsafe impl QueueMemory for Allocator {
+    fn allocate(
+        &self,
+        len: usize,
+        align: usize,
+        buffer: QueueBuffer,
+    ) -> Result<Option<NonNull<u8>>, Errno> {
+        let (domain, context) = self.arguments();
+        let start = (self.alloc)(domain, context, len, align, resource(buffer));
+        if start.addr() == USE_DEFAULT {
+            return Ok(None);
+        }
+        let start = NonNull::new(start.cast()).ok_or(Errno::NOMEM)?;
+        let Ok(left_out) = fork::protect(start.addr().get(), len) else {
+            self.free(start, len, buffer);
+            return Err(Errno::NOMEM);
+        };
+        let left_out = left_out.map(|left_out| (start.addr().get(), left_out));
+        self.left_out().extend(left_out);
+        Ok(Some(start))
+    }
+
+    fn free(&self, start: NonNull<u8>, _len: usize, buffer: QueueBuffer) {
+        drop(self.left_out().remove(&start.addr().get()));
+        let (domain, context) = self.arguments();
+        (self.free)(domain, context, start.as_ptr().cast(), resource(buffer));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    extern "C" fn alloc(
+        domain: *mut ibv_pd,
+        context: *mut c_void,
+        len: usize,
+        align: usize,
+        resource: u64,
+    ) -> *mut c_void {
+        assert_eq!((domain.addr(), align), (8, 4096));
+        match (context.addr(), len) {
+            (_, 1) => std::ptr::null_mut(),
+            (_, 2) => std::ptr::without_provenance_mut(USE_DEFAULT),
+            (_, 3) => std::ptr::without_provenance_mut((resource & 0xff) as usize),
+            _ => context,
+        }
+    }
+
+    extern "C" fn free(_: *mut ibv_pd, context: *mut c_void, start: *mut c_void, resource: u64) {
+        assert_eq!((context, resource), (start, 1 << 32 | 1));
+    }
+
+    #[test]
+    fn answers_of_the_programs_functions() {
+        let memory = Allocator::new(alloc, free, std::ptr::without_provenance_mut(0x5000));
+        let domain = std::ptr::without_provenance_mut(8);
+        memory.domain.store(domain, Ordering::Release);
+        let of = |len, buffer| {
+            let start = memory.allocate(len, 4096, buffer);
+            start.map(|start| start.map(|start| start.addr().get()))
+        };
+        assert_eq!(of(1, QueueBuffer::QueuePair), Err(Errno::NOMEM));
+        assert_eq!(of(2, QueueBuffer::QueuePair), Ok(None));
+        for (buffer, number) in [
+            (QueueBuffer::QueuePair, 1),
+            (QueueBuffer::WorkQueue, 2),
+            (QueueBuffer::SharedReceiveQueue, 4),
+            (QueueBuffer::CompletionQueue, 5),
+        ] {
+            assert_eq!(of(3, buffer), Ok(Some(number)));
+        }
+        let start = memory.allocate(4, 4096, QueueBuffer::QueuePair);
+        memory.free(start.unwrap().unwrap(), 4, QueueBuffer::QueuePair);
+    }
+}
