@@ -220,6 +220,10 @@ pub(super) const LISTS: Lists = Lists {
             "the same, left out of children",
         ),
         (
+            "uverbs_core::hw::pages::Pages::of",
+            "the same, or those of an allocator, which its unsafe trait vouches for",
+        ),
+        (
             "uverbs_core::hw::record::Records::new",
             "a store of pages of its own",
         ),
