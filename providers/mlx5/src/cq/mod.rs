@@ -290,6 +290,10 @@ impl contract::Cq for CompletionQueue {
         if old.entries() == 1 << log {
             return Ok(());
         }
+        // Before the lock: an allocator is foreign code.
+        let ring = CqRing::new(self.memory.as_ref(), log, old.entry_size(), old.count(1))
+            .map_err(|errno| Error::os(op, errno))?;
+        let ring = Arc::new(ring.compressed(old.results));
         let shared = Arc::clone(&self.shared);
         let mut current = shared.lock();
         let mut waiting = 0;
@@ -305,9 +309,6 @@ impl contract::Cq for CompletionQueue {
                 .fact("requested", entries)
                 .fact("waiting", waiting));
         }
-        let ring = CqRing::new(self.memory.as_ref(), log, old.entry_size(), old.count(1))
-            .map_err(|errno| Error::os(op, errno))?;
-        let ring = Arc::new(ring.compressed(old.results));
         let driver_data = mlx5_ib_resize_cq {
             buf_addr: ring.units.address(),
             cqe_size: old.entry_size() as u16,
