@@ -34,7 +34,7 @@ fn to_target<'a>(target: &'a DcDestination<'a>) -> impl Put + use<'a> {
     }
 }
 
-fn of_mlx5(queue: &mut AnyQp) -> Result<&mut uverbs_mlx5::QueuePair, PostError> {
+pub(super) fn of_mlx5(queue: &mut AnyQp) -> Result<&mut uverbs_mlx5::QueuePair, PostError> {
     queue.of_mut().ok_or(PostError::UnsupportedOperation)
 }
 

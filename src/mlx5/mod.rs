@@ -34,6 +34,7 @@ mod port;
 mod queue_memory;
 mod queue_pair;
 mod scatter;
+mod special;
 mod thread;
 mod var;
 mod work_queue;
@@ -43,6 +44,7 @@ pub use adapter::Adapter;
 pub use firmware::FirmwareQueue;
 pub use flow::FlowId;
 pub use memory::{DeviceMemory, NullRegion};
+pub use special::AtomicMasks;
 pub use work_queue::{
     IndirectionTable, RssQueuePair, RssQueuePairBuilder, WorkQueue, WorkQueueBuilder,
 };

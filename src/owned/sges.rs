@@ -3,7 +3,8 @@
 use uverbs_core::PostError;
 use uverbs_core::types::Sge;
 
-use super::Memory;
+use super::kind::Kind;
+use super::{Memory, Refused, Work};
 use crate::ProtectionDomain;
 
 /// The scatter/gather entries of a list.
@@ -42,5 +43,35 @@ impl Sges {
 
     pub(super) fn as_slice(&self) -> &[Sge] {
         self.sges.get(..self.count).unwrap_or_default()
+    }
+}
+
+impl<K: Kind> Work<K> {
+    /// Whether the first `bytes` of its memory, or all if there are fewer, lie in buffers.
+    #[cfg(feature = "mlx5")]
+    pub(crate) fn starts_in_buffers(&self, bytes: usize) -> bool {
+        let list = match &self.parts.memory {
+            Memory::List(list) => list.as_slice(),
+            one => std::slice::from_ref(one),
+        };
+        let mut left = bytes;
+        for memory in list {
+            match memory {
+                Memory::None => {}
+                Memory::Buffer(_, len) => left = left.saturating_sub(*len),
+                Memory::Exposed(..) | Memory::List(_) => return false,
+            }
+            if left == 0 {
+                break;
+            }
+        }
+        true
+    }
+
+    /// The request, and why it was not posted.
+    #[cfg(feature = "mlx5")]
+    pub(crate) fn refused(self, error: PostError) -> Box<Refused> {
+        let work = Some(self.untyped());
+        Box::new(Refused { error, work })
     }
 }

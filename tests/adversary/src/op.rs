@@ -86,10 +86,14 @@ pub enum What {
     Released,
     /// Does something with a hub, its connections or what they await.
     Hub,
+    /// Registers memory of the program, splits it, or takes it back.
+    Lend,
+    /// Posts what only one vendor's queues have.
+    Special,
 }
 
 /// The weight of each kind, out of 256.
-const WEIGHTS: [(What, usize); 39] = [
+const WEIGHTS: [(What, usize); 41] = [
     (What::MakeCq, 4),
     (What::MakeSrq, 4),
     (What::MakePair, 8),
@@ -128,7 +132,9 @@ const WEIGHTS: [(What, usize); 39] = [
     (What::Unpolled, 1),
     (What::Batch, 4),
     (What::Released, 2),
-    (What::Hub, 22),
+    (What::Hub, 12),
+    (What::Lend, 7),
+    (What::Special, 3),
 ];
 
 impl What {

@@ -87,7 +87,7 @@ impl Random {
 
     /// A program of at most this many steps. It usually begins by creating objects to work with.
     pub fn program(&mut self, most: usize) -> Vec<Op> {
-        use crate::op::What::{Allocate, Expose, Hub, MakeCq, MakePair};
+        use crate::op::What::{Allocate, Expose, Hub, Lend, MakeCq, MakePair};
         let start = self.next();
         let count = most / 2 + usize::try_from(start >> 8).unwrap_or(0) % (most / 2).max(1);
         let mut ops = Vec::new();
@@ -104,13 +104,16 @@ impl Random {
             let bytes = self.next().to_le_bytes();
             ops.extend(program(&bytes[..2 * BYTES]));
         }
-        // One program in four is mostly about hubs.
-        if (start >> 4).is_multiple_of(4) {
-            let mostly = ops.iter_mut().enumerate().skip(4);
-            mostly
-                .filter(|(at, _)| at % 4 != 0)
-                .for_each(|(_, op)| op.what = Hub);
-        }
+        // One program in four is mostly about hubs, and one in eight half about memory of its own.
+        let (mostly, every) = match start >> 4 & 7 {
+            0 | 4 => (Hub, 4),
+            1 => (Lend, 2),
+            _ => return ops,
+        };
+        let changed = ops.iter_mut().enumerate().skip(4);
+        changed
+            .filter(|(at, _)| at % every != 0)
+            .for_each(|(_, op)| op.what = mostly);
         ops
     }
 }

@@ -154,6 +154,7 @@ impl World<'_> {
         self.cqs.clear();
         self.exposed.clear();
         self.hands.clear();
+        self.shared = None;
         self.graveyard.clear();
         let sites = std::mem::take(&mut self.sites);
         let leaked: u64 = sites

@@ -18,7 +18,7 @@ const DEEP: u32 = 7;
 pub(super) const INLINE: usize = 32;
 
 /// What peers may do.
-const REMOTE: AccessFlags = AccessFlags::REMOTE_READ
+pub(super) const REMOTE: AccessFlags = AccessFlags::REMOTE_READ
     .union(AccessFlags::REMOTE_WRITE)
     .union(AccessFlags::REMOTE_ATOMIC);
 

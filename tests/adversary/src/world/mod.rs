@@ -6,10 +6,12 @@ mod change;
 mod end;
 mod ending;
 mod hubs;
+mod lent;
 mod made;
 mod make;
 mod poll;
 mod post;
+mod special;
 mod trap;
 
 use std::any::Any;
@@ -18,9 +20,10 @@ use std::fmt;
 use std::panic::resume_unwind;
 use std::sync::Arc;
 
-use uverbs::owned::{ExposedMemory, Memory};
+use uverbs::owned::{ExposedMemory, Memory, SharedMemory};
 
 use self::hubs::Hubs;
+use self::lent::Own;
 use self::made::{Cq, Hand, Pair, Request, Site, Srq};
 use self::trap::Trap;
 use crate::device::{Device, Fault, SITES};
@@ -49,6 +52,9 @@ pub struct World<'d> {
     pairs: Vec<Pair>,
     exposed: Vec<(usize, ExposedMemory)>,
     hands: Vec<Hand>,
+    /// Memory that was registered, and is the program's again.
+    own: Vec<Own>,
+    shared: Option<SharedMemory>,
     hubs: Hubs,
     /// Objects that are not dropped until everything is checked.
     graveyard: Vec<Box<dyn Any + Send>>,
@@ -92,6 +98,8 @@ impl<'d> World<'d> {
             pairs: Vec::new(),
             exposed: Vec::new(),
             hands: Vec::new(),
+            own: Vec::new(),
+            shared: None,
             hubs: Hubs::default(),
             graveyard: Vec::new(),
             requests: HashMap::new(),
@@ -162,6 +170,9 @@ impl<'d> World<'d> {
         // Never the byte that fresh memory holds.
         self.pattern = self.pattern.checked_add(1).unwrap_or(1);
         self.device.scribble(self.pattern);
+        if self.own.iter().any(Own::has_changed) {
+            self.found(Rule::Changed, || "memory that was given back".to_owned())?;
+        }
         let changed = self.hands.iter().find(|hand| hand.has_changed());
         match (changed, self.hubs.changed()) {
             (Some(hand), _) => self.found(Rule::Changed, || hand.difference()),
@@ -218,6 +229,8 @@ impl<'d> World<'d> {
             What::Batch => return self.batch(a, b, c),
             What::Released => return self.released(a, b),
             What::Hub => return self.hub_step(a, b, c),
+            What::Lend => return self.lend(a, b, c),
+            What::Special => return self.special(a, b, c),
             What::Hold | What::Thread => {}
         }
         Ok(())

@@ -245,7 +245,7 @@ impl World<'_> {
     }
 
     /// An address in memory that peers may access; usually with room after it.
-    fn remote(&self, c: u8) -> Option<Remote> {
+    pub(super) fn remote(&self, c: u8) -> Option<Remote> {
         let (_, memory) = self.exposed.get(pick(self.exposed.len(), c >> 4))?;
         let mut remote = memory.remote().start();
         remote.address += u64::from(c & 15) * u64::from(SPACE);

@@ -18,6 +18,7 @@ mod functions;
 mod many;
 mod masked;
 mod memory;
+mod owned;
 mod paging;
 mod qos;
 mod rates;
