@@ -10,6 +10,7 @@ mod clock;
 mod compressed;
 mod dc;
 mod devx;
+mod dmabuf;
 mod doorbells;
 mod ece;
 mod entries;

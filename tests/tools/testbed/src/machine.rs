@@ -258,8 +258,10 @@ impl Machine {
             };
             wanted.push(Wanted::required("mlx5_core", core));
             wanted.push(required("mlx5_ib"));
+            // A graphics device without hardware, whose memory is registered as dmabufs.
+            wanted.push(Wanted::optional("vgem"));
         }
-        wanted.extend(["sch_netem", "tun", "udmabuf"].map(Wanted::optional));
+        wanted.extend(["sch_netem", "tun"].map(Wanted::optional));
         wanted.extend(self.modules.iter().cloned());
         wanted
     }
