@@ -48,7 +48,6 @@ impl Sges {
 
 impl<K: Kind> Work<K> {
     /// Whether the first `bytes` of its memory, or all if there are fewer, lie in buffers.
-    #[cfg(feature = "mlx5")]
     pub(crate) fn starts_in_buffers(&self, bytes: usize) -> bool {
         let list = match &self.parts.memory {
             Memory::List(list) => list.as_slice(),
@@ -69,7 +68,6 @@ impl<K: Kind> Work<K> {
     }
 
     /// The request, and why it was not posted.
-    #[cfg(feature = "mlx5")]
     pub(crate) fn refused(self, error: PostError) -> Box<Refused> {
         let work = Some(self.untyped());
         Box::new(Refused { error, work })

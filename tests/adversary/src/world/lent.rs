@@ -139,7 +139,7 @@ impl World<'_> {
         if self.exposed.len() >= ENOUGH {
             return;
         }
-        if self.shared.is_none() || b & 3 == 0 {
+        if self.shared.is_none() || b.is_multiple_of(4) {
             self.shared = SharedMemory::new(256, PageSize::Base).ok();
         }
         if let Some(shared) = &self.shared

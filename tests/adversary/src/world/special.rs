@@ -75,7 +75,11 @@ fn post(
         12 | 13 => qp.post_packet(Work::send().memory(memory).user_data(number)),
         _ => {
             let segment = (b & 1 == 1).then_some(16);
-            qp.post_frame(Work::send().memory(memory).user_data(number), &HEADER, segment)
+            qp.post_frame(
+                Work::send().memory(memory).user_data(number),
+                &HEADER,
+                segment,
+            )
         }
     }
 }

@@ -62,7 +62,10 @@ impl Picture {
     }
 
     fn bytes(&mut self) -> Vec<u8> {
-        self.card.map_dumb_buffer(&mut self.buffer).unwrap().to_vec()
+        self.card
+            .map_dumb_buffer(&mut self.buffer)
+            .unwrap()
+            .to_vec()
     }
 
     fn put(&mut self, at: usize, bytes: &[u8]) {
@@ -121,7 +124,10 @@ fn memory_of_another_device_is_written_read_and_sent() {
     qp.post(Work::read(remote.at(0x400).unwrap()).memory(answer))
         .unwrap();
     let done = finished(&mut qp, &mut cq);
-    assert!(done.bytes() == Some(&expected[0x1c00..0x3c00]), "what was read");
+    assert!(
+        done.bytes() == Some(&expected[0x1c00..0x3c00]),
+        "what was read"
+    );
 
     // This side sends it: the end of one page and the start of the next.
     qp.recv(got, 5).unwrap();
@@ -159,10 +165,9 @@ fn dmabufs_that_cannot_be_registered_are_refused() {
         // Another place in the page.
         (0x1800, 0x1000, 0),
     ] {
-        let error = b
-            .pd
-            .expose_dmabuf(&picture.part(offset, length, iova), ALL)
-            .unwrap_err();
+        let error =
+            b.pd.expose_dmabuf(&picture.part(offset, length, iova), ALL)
+                .unwrap_err();
         assert_eq!(error.kind(), ErrorKind::InvalidInput, "{error}");
     }
     // No dmabuf.
@@ -182,10 +187,9 @@ fn a_dmabuf_stays_until_its_last_request_ends() {
     let mut peer = owned::QueuePair::new(b.qp);
     let mut picture = Picture::new();
     picture.put(0, b"kept");
-    let exposed = b
-        .pd
-        .expose_dmabuf(&picture.part(0, 0x1000, 0), ALL)
-        .unwrap();
+    let exposed =
+        b.pd.expose_dmabuf(&picture.part(0, 0x1000, 0), ALL)
+            .unwrap();
     let context = b.pd.context().clone();
     // Nobody receives yet: the request is under way when everything else of it is gone.
     peer.post(Work::send().memory(Memory::Exposed(exposed, 0..4)))

@@ -155,7 +155,10 @@ impl End {
 
     fn sent(&mut self, opcode: WcOpcode) {
         let done = finished(&mut self.qp, &mut self.cq);
-        assert!(done.status.is_success() && done.opcode == opcode, "{done:?}");
+        assert!(
+            done.status.is_success() && done.opcode == opcode,
+            "{done:?}"
+        );
     }
 
     fn received(&mut self) -> Vec<u8> {
@@ -198,7 +201,10 @@ fn roce_owned_frames_are_sent_whatever_the_device_wants_of_them() {
         ];
         for memory in [Memory::List(short), Memory::Exposed(exposed, 0..FRAME)] {
             let bytes = memory.len();
-            let refused = from.qp.post_packet(Work::send().memory(memory)).unwrap_err();
+            let refused = from
+                .qp
+                .post_packet(Work::send().memory(memory))
+                .unwrap_err();
             assert_eq!(refused.error, PostError::InvalidRequest);
             let work = refused.work.expect("it was not posted");
             assert_eq!(work.take_memory().len(), bytes);

@@ -12,12 +12,14 @@ use testbed::cargo::Built;
 use testbed::{Command, Guest, Kernel, Machine, complaints, host};
 
 /// Each example, and a text that it prints once it has succeeded.
-const EXAMPLES: [(&str, &str); 19] = [
+const EXAMPLES: [(&str, &str); 21] = [
     ("hello", "hello\n"),
     ("devices", "1 devices"),
     ("exchange", "the peer has gone"),
     ("echo", "echo: hello"),
     ("stream", "stream: hello"),
+    ("http", "http: /one: 0 bytes\n/two: 0 bytes\n"),
+    ("grpc", "grpc: well: true"),
     ("ping_pong_rc", "1000 round trips"),
     ("one_sided", "the counter is 42"),
     ("srq_limit", "6 messages, 24 requests posted"),
@@ -116,7 +118,7 @@ fn is_wanted(filters: &[String]) -> bool {
 
 /// Builds all examples; each of them must have an entry with its expected output.
 fn build() -> anyhow::Result<Vec<Built>> {
-    let built = testbed::cargo::build(&[
+    let mut built = testbed::cargo::build(&[
         "build",
         "--package",
         "uverbs",
@@ -124,6 +126,9 @@ fn build() -> anyhow::Result<Vec<Built>> {
         "--features",
         "tokio",
     ])?;
+    // What needs more crates than the library's examples have is a package of its own.
+    let services = ["build", "--package", "services", "--bins"];
+    built.extend(testbed::cargo::build(&services)?);
     if let Some(unknown) = built.iter().find(|built| {
         !EXAMPLES.iter().any(|(name, _)| *name == built.name) && !mlx5::knows(&built.name)
     }) {
