@@ -4,13 +4,14 @@ use std::future::{Future, poll_fn};
 use std::io;
 use std::pin::{Pin, pin};
 use std::task::{Context, Poll, Waker};
+use std::time::Duration;
 
 use fake_tests::{Bench, PATIENCE};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::runtime::{Builder, Runtime};
 use tokio::task::{JoinHandle, yield_now};
 use uverbs::asynchronous::AsyncCompletionChannel;
-use uverbs::stream::Stream;
+use uverbs::stream::{Stream, StreamsBuilder};
 
 use crate::{End, connector, eventually, text};
 
@@ -26,7 +27,7 @@ fn drive(end: &End) -> JoinHandle<uverbs::Result<()>> {
 }
 
 async fn in_time<T>(future: impl Future<Output = T>) -> T {
-    tokio::time::timeout(PATIENCE * 4, future)
+    tokio::time::timeout(PATIENCE * 12, future)
         .await
         .expect("in time")
 }
@@ -60,10 +61,12 @@ async fn read_to_end(stream: &mut Stream) -> io::Result<Vec<u8>> {
 }
 
 #[test]
-fn many_streams_echo_on_one_completion_queue() {
-    const COUNT: usize = if cfg!(miri) { 2 } else { 20 };
+fn a_thousand_streams_echo_on_one_completion_queue() {
+    const COUNT: usize = if cfg!(miri) { 2 } else { 1000 };
     let bench = Bench::newest();
-    let many = |bench: &Bench| End::with(bench, |streams| streams.connections(COUNT));
+    let quiet = Some(Duration::from_secs(1));
+    let many = |streams: StreamsBuilder| streams.connections(COUNT).keepalive(quiet);
+    let many = |bench: &Bench| End::with(bench, many);
     let (client, server) = (many(&bench), many(&bench));
     let listener = server.listen();
     let to = listener.local_addr();
@@ -93,8 +96,10 @@ fn many_streams_echo_on_one_completion_queue() {
         for number in 0..COUNT {
             let streams = client.streams.clone();
             clients.push(tokio::spawn(async move {
-                let mut stream = streams.connect_async(connector(to)).await.unwrap();
-                let text = text(100 + 37 * number);
+                // They are accepted one after another.
+                let to = connector(to).timeout(PATIENCE * 10);
+                let mut stream = streams.connect_async(to).await.unwrap();
+                let text = text(100 + 37 * (number % 20));
                 for piece in text.chunks(91) {
                     write_all(&mut stream, piece).await.unwrap();
                     let mut back = vec![0; piece.len()];
@@ -203,7 +208,7 @@ fn dropped_connects_and_accepts_leave_nothing_and_their_peers_hear_of_it() {
                 if polled.await.is_ready() {
                     break;
                 }
-                tokio::time::sleep(std::time::Duration::from_millis(2)).await;
+                tokio::time::sleep(Duration::from_millis(2)).await;
             }
             drop(connecting);
         }

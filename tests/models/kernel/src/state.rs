@@ -117,6 +117,8 @@ pub(super) struct State {
     pub(super) mws: BTreeMap<u32, Mw>,
     pub(super) cqs: BTreeMap<u32, Cq>,
     pub(super) qps: BTreeMap<u32, Qp>,
+    /// Queue pairs with a request that found its receiver not ready, and those that were one.
+    pub(super) retrying: BTreeSet<u32>,
     pub(super) srqs: BTreeMap<u32, Srq>,
     pub(super) ahs: BTreeMap<u32, Ah>,
     pub(super) cm: Manager,
@@ -144,6 +146,7 @@ impl State {
             mws: BTreeMap::new(),
             cqs: BTreeMap::new(),
             qps: BTreeMap::new(),
+            retrying: BTreeSet::new(),
             srqs: BTreeMap::new(),
             ahs: BTreeMap::new(),
             cm: Manager::default(),

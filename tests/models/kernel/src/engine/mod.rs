@@ -45,14 +45,15 @@ pub(super) fn doorbell(
 
 /// Retries the requests that found their receiver not ready.
 pub(super) fn progress(state: &mut State) {
-    let waiting: Vec<u32> = state
-        .qps
-        .iter()
-        .filter(|(_, qp)| qp.rnr_left.is_some())
-        .map(|(id, _)| *id)
-        .collect();
-    for id in waiting {
-        run(state, id);
+    let retries = |state: &State, id| state.qps.get(&id).is_some_and(|qp| qp.rnr_left.is_some());
+    // Copied: of queue pairs there may be many, of these few.
+    for id in state.retrying.clone() {
+        if retries(state, id) {
+            run(state, id);
+        }
+        if !retries(state, id) {
+            state.retrying.remove(&id);
+        }
     }
 }
 

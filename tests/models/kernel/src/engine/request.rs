@@ -88,6 +88,7 @@ fn use_retry(state: &mut State, id: u32) -> bool {
     } else {
         left - 1
     });
+    state.retrying.insert(id);
     true
 }
 
