@@ -362,6 +362,13 @@ fn a_process_is_charged_with_its_objects() {
 }
 
 #[test]
+fn objects_that_cannot_be_listed_are_not_counted_as_none() {
+    let script = Script::new([device(true, 1, 0, "rxe0"), done(1), error(2, Errno::NOBUFS)]);
+    let refused = script.client().usage(100).unwrap_err();
+    assert_eq!(refused.errno(), Some(Errno::NOBUFS));
+}
+
+#[test]
 fn f06_what_a_link_lacks_is_reported() {
     for (errno, word) in [
         (Errno::NOENT, "modprobe crc32_generic"),
