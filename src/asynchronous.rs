@@ -14,6 +14,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
 
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
+use tokio::runtime::Handle;
 use uverbs_core::{Error, ErrorKind, Op, PollError, Result};
 
 pub use crate::cm::tokio::AsyncEventChannel;
@@ -64,7 +65,7 @@ impl AsyncCompletionChannel {
     /// # Errors
     /// The error of registering, usually that there is no runtime with I/O enabled.
     pub fn new(channel: CompletionChannel) -> Result<Self> {
-        check_runtime(Op::GetCompletionEvent)?;
+        runtime(Op::GetCompletionEvent)?;
         // SAFETY: the channel owns its descriptor through an `Arc` that lives as long as it does.
         let fd = unsafe { AsyncFd::register_with_interest(Channel(channel), Interest::READABLE) }
             .map_err(|error| registration(Op::GetCompletionEvent, &error.into()))?;
@@ -147,7 +148,7 @@ impl AsyncEvents {
             context: context.clone(),
             fd,
         };
-        check_runtime(Op::GetAsyncEvent)?;
+        runtime(Op::GetAsyncEvent)?;
         // SAFETY: the number is that of the context's event file, which lives as long as the
         // context that is kept with it.
         let fd = unsafe { AsyncFd::register_with_interest(side, Interest::READABLE) }
@@ -174,12 +175,10 @@ impl AsyncEvents {
     }
 }
 
-/// tokio panics without a runtime; this library does not.
-pub(crate) fn check_runtime(op: Op) -> Result<()> {
-    match tokio::runtime::Handle::try_current() {
-        Ok(_) => Ok(()),
-        Err(error) => Err(Error::new(op, ErrorKind::InvalidState).fact("tokio", error.to_string())),
-    }
+/// The runtime of the current task. tokio panics without one; this library does not.
+pub(crate) fn runtime(op: Op) -> Result<Handle> {
+    Handle::try_current()
+        .map_err(|error| Error::new(op, ErrorKind::InvalidState).fact("tokio", error.to_string()))
 }
 
 pub(crate) fn registration(op: Op, error: &io::Error) -> Error {

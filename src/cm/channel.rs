@@ -282,6 +282,16 @@ impl Channel {
         drop(old);
     }
 
+    /// Wakes all tasks, to look why they are woken.
+    #[cfg(feature = "tokio")]
+    pub(crate) fn wake_everybody(&self) {
+        // In a child the lock may be held forever, by a thread that exists only in the parent.
+        if self.file.check_process(Op::CmGetEvent).is_ok() {
+            let waiters = self.lock().table.take_waiters();
+            wake_all(waiters);
+        }
+    }
+
     /// Reads one event, if there is one, and puts it where it belongs. One system call; never
     /// waits.
     pub(crate) fn read(&self) -> Result<bool> {

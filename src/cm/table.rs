@@ -185,6 +185,15 @@ impl Table {
         Sorted::default()
     }
 
+    /// Those who wait for an event of any id; nobody is woken by one any more.
+    #[cfg(feature = "tokio")]
+    pub(super) fn take_waiters(&mut self) -> Vec<Waker> {
+        let entries = self.slots.iter_mut().filter_map(|slot| slot.entry.as_mut());
+        entries
+            .flat_map(|entry| std::mem::take(&mut entry.waiters))
+            .collect()
+    }
+
     /// Takes the next event of an id.
     pub(super) fn take(&mut self, number: u64) -> Option<Event> {
         self.entry(number)?.events.pop_front()

@@ -10,17 +10,19 @@
 use std::future::poll_fn;
 use std::os::fd::{AsRawFd, RawFd};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::pin::pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::Poll;
 use std::time::{Duration, Instant};
 
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
+use tokio::task::AbortHandle;
 use uverbs_core::cm::Event;
 use uverbs_core::{Error, ErrorKind, Op, Result};
 
 use super::EventChannel;
+use super::channel::Channel;
 use super::connection::{Connection, ConnectionEvent, Link};
 use super::connector::{Connector, Resolved};
 use super::datagram::{DatagramPeer, ResolvedService};
@@ -31,10 +33,11 @@ use super::handshake::Attached;
 use super::listener::{Listener, Request};
 use super::service::{DatagramListener, DatagramRequest};
 use super::wait::Waits;
-use crate::asynchronous::{check_runtime, registration};
+use crate::asynchronous::{registration, runtime};
 
 /// An event channel for tasks: the same steps as in [`cm`](crate::cm), with the same values. Any
-/// number of tasks may wait.
+/// number of tasks may wait; a task of its own reads the events, and each wakes only those that
+/// wait for it.
 ///
 /// Waiting is cancellation-safe: a future that is dropped has taken no event; if it made a
 /// connection, the connection is given up, the peer is told by another thread, and the queue pair
@@ -55,19 +58,47 @@ use crate::asynchronous::{check_runtime, registration};
 /// ```
 #[derive(Debug)]
 pub struct AsyncEventChannel {
-    fd: AsyncFd<Registered>,
-}
-
-/// The channel and the number of its descriptor.
-#[derive(Debug)]
-struct Registered {
     channel: EventChannel,
-    fd: RawFd,
+    reader: AbortHandle,
+    /// Whether the reader has ended: nobody is woken any more.
+    is_over: Arc<AtomicBool>,
 }
 
-impl AsRawFd for Registered {
+/// What reads a channel: the channel, and the number of its descriptor.
+struct Reader {
+    channel: Arc<Channel>,
+    fd: RawFd,
+    is_over: Arc<AtomicBool>,
+}
+
+impl AsRawFd for Reader {
     fn as_raw_fd(&self) -> RawFd {
         self.fd
+    }
+}
+
+/// It ends with the runtime, or by an error.
+impl Drop for Reader {
+    fn drop(&mut self) {
+        self.is_over.store(true, Ordering::Release);
+        self.channel.wake_everybody();
+    }
+}
+
+async fn read_all(fd: AsyncFd<Reader>) {
+    while let Ok(mut ready) = fd.readable().await {
+        match fd.get_ref().channel.read() {
+            Ok(true) => {}
+            Ok(false) => ready.clear_ready(),
+            // Whoever waits asks for the reason.
+            Err(_) => return,
+        }
+    }
+}
+
+impl Drop for AsyncEventChannel {
+    fn drop(&mut self) {
+        self.reader.abort();
     }
 }
 
@@ -80,29 +111,39 @@ impl AsyncEventChannel {
         Self::new(EventChannel::open()?)
     }
 
-    /// Registers the channel with the runtime of the current task. It can be registered only once
-    /// per runtime. Threads may still wait on it, too.
+    /// Registers the channel with the runtime of the current task, which reads its events until
+    /// this value is dropped. It can be registered only once per runtime. Threads may still wait on
+    /// it, too.
     ///
     /// # Errors
     /// [`InvalidState`](ErrorKind::InvalidState): there is no runtime; another error of
     /// registering.
     pub fn new(channel: EventChannel) -> Result<Self> {
-        check_runtime(Op::CmGetEvent)?;
+        let runtime = runtime(Op::CmGetEvent)?;
         // SAFETY: only its number is used, for being registered.
         let fd = unsafe { channel.shared.file().event_fd() }.as_raw_fd();
-        let shared = Arc::clone(&channel.shared);
-        let registered = Registered { channel, fd };
+        let is_over = Arc::new(AtomicBool::new(false));
+        let reader = Reader {
+            channel: Arc::clone(&channel.shared),
+            fd,
+            is_over: Arc::clone(&is_over),
+        };
         // SAFETY: the number is that of the channel's file, which lives as long as the channel that
         // is kept with it.
-        let fd = unsafe { AsyncFd::register_with_interest(registered, Interest::READABLE) }
+        let fd = unsafe { AsyncFd::register_with_interest(reader, Interest::READABLE) }
             .map_err(|error| registration(Op::CmGetEvent, &error.into()))?;
-        shared.has_tasks();
-        Ok(Self { fd })
+        channel.shared.has_tasks();
+        let reader = runtime.spawn(read_all(fd));
+        Ok(Self {
+            channel,
+            reader: reader.abort_handle(),
+            is_over,
+        })
     }
 
     /// The channel: for [`ListenerBuilder::channel`](crate::cm::ListenerBuilder::channel).
     pub fn get_ref(&self) -> &EventChannel {
-        &self.fd.get_ref().channel
+        &self.channel
     }
 
     /// Finds device and path, on this channel, as [`Connector::resolve`].
@@ -222,27 +263,31 @@ impl AsyncEventChannel {
 
     /// Waits for an event of `id` without a limit.
     async fn next(&self, id: &Handle) -> Result<Event> {
-        let (channel, number) = (&self.get_ref().shared, id.number());
-        loop {
-            let mut readable = pin!(self.fd.readable());
-            let woken = poll_fn(|cx| {
-                // Registered before the look: what comes in between is not missed.
-                channel.wake(number, cx.waker().clone());
-                match channel.take(number) {
-                    Some(event) => Poll::Ready(Ok(event)),
-                    None => readable.as_mut().poll(cx).map(Err),
-                }
-            });
-            match woken.await {
-                Ok(event) => return Ok(event),
-                Err(ready) => {
-                    let mut ready = ready.map_err(|error| registration(Op::CmGetEvent, &error))?;
-                    if !channel.read()? {
-                        ready.clear_ready();
-                    }
-                }
+        let (channel, number) = (&self.channel.shared, id.number());
+        poll_fn(|cx| {
+            // Registered before the look: what comes in between is not missed.
+            channel.wake(number, cx.waker().clone());
+            if let Some(event) = channel.take(number) {
+                return Poll::Ready(Ok(event));
+            }
+            if self.is_over.load(Ordering::Acquire) {
+                return Poll::Ready(self.without_reader(number));
+            }
+            Poll::Pending
+        })
+        .await
+    }
+
+    /// What there is to read, or why nobody reads.
+    fn without_reader(&self, number: u64) -> Result<Event> {
+        let channel = &self.channel.shared;
+        while channel.read()? {
+            if let Some(event) = channel.take(number) {
+                return Ok(event);
             }
         }
+        Err(Error::new(Op::CmGetEvent, ErrorKind::InvalidState)
+            .hint("the runtime in which the channel was registered has ended"))
     }
 }
 

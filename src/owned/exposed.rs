@@ -80,8 +80,9 @@ impl ProtectionDomain {
     /// `ibv_reg_dmabuf_mr`—registers a part of a dmabuf, such as a GPU's memory, for requests of
     /// this side and for what `access` allows peers. One system call, since Linux 5.12.
     ///
-    /// This process does not access it ([`is_local`](ExposedMemory::is_local)). Offsets into it
-    /// count from the start of the range, and peers address it from its `iova`.
+    /// Local write access is added where remote writes or atomics need it. This process does not
+    /// access it ([`is_local`](ExposedMemory::is_local)). Offsets into it count from the start of
+    /// the range, and peers address it from its `iova`.
     ///
     /// # Errors
     /// As [`register_dmabuf`](Self::register_dmabuf).
@@ -91,7 +92,7 @@ impl ProtectionDomain {
         range: &DmabufRange<'_>,
         access: AccessFlags,
     ) -> Result<ExposedMemory> {
-        let mr = self.register_dmabuf(range, access)?;
+        let mr = self.register_dmabuf(range, with_local_write(access))?;
         Ok(ExposedMemory::new(mr, None))
     }
 }
@@ -109,13 +110,17 @@ pub(super) fn for_peers(access: AccessFlags) -> Result<AccessFlags> {
             .fact("access", access.to_string())
             .hint("exposed memory is for peers to reach; for memory that only this side uses, there are buffers"));
     }
+    Ok(with_local_write(access))
+}
+
+/// The kernel demands local write access where peers may write.
+fn with_local_write(access: AccessFlags) -> AccessFlags {
     let writes = AccessFlags::REMOTE_WRITE | AccessFlags::REMOTE_ATOMIC;
-    let local = if access.intersects(writes) {
-        AccessFlags::LOCAL_WRITE
+    if access.intersects(writes) {
+        access | AccessFlags::LOCAL_WRITE
     } else {
-        AccessFlags::empty()
-    };
-    Ok(access | local)
+        access
+    }
 }
 
 impl ExposedMemory {

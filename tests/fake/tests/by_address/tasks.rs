@@ -1,16 +1,19 @@
 //! Connections that tasks make.
 
-use std::future::Future;
+use std::future::{Future, poll_fn};
 use std::pin::pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use fake_tests::connections::{at, listen, next};
 use fake_tests::{Bench, PATIENCE};
 use tokio::runtime::{Builder, Runtime};
+use tokio::task::yield_now;
 use uverbs::ErrorKind;
 use uverbs::asynchronous::AsyncEventChannel;
-use uverbs::cm::{CmError, ConnectionEvent, EventKind, RejectReason, Step};
+use uverbs::cm::{CmError, Connection, ConnectionEvent, EventKind, RejectReason, Step};
 use uverbs_core::cm as raw;
 use uverbs_core::cm::PortSpace;
 
@@ -69,11 +72,103 @@ fn tasks_connect_and_hear_of_the_end() {
     eventually("ids are left", || bench.fake.connection_ids() == 0);
 }
 
+/// Established connections of tasks: the active ends, and the passive ones.
+async fn connections(
+    count: usize,
+    (client, ours): (&Side, &AsyncEventChannel),
+    (server, theirs): (&Side, &AsyncEventChannel),
+) -> (Vec<Connection>, Vec<Connection>) {
+    let listener = server.listen();
+    let (mut made, mut accepted) = (Vec::new(), Vec::new());
+    for _ in 0..count {
+        let serve = async {
+            let request = theirs.request(&listener).await.unwrap();
+            theirs.accept(request.attach(server.prepare()).unwrap()).await
+        };
+        let connect = async {
+            let connector = client.connector(listener.local_addr());
+            let resolved = ours.resolve(connector).await.unwrap();
+            ours.connect(resolved.attach(client.prepare()).unwrap()).await
+        };
+        let (passive, active) = Box::pin(join(serve, connect)).await;
+        accepted.push(passive.unwrap());
+        made.push(active.unwrap());
+    }
+    (made, accepted)
+}
+
+#[test]
+fn an_event_wakes_nobody_but_those_who_wait_for_it() {
+    const COUNT: usize = if cfg!(miri) { 3 } else { 20 };
+    let bench = Bench::newest();
+    let (client, server) = (Side::new(&bench), Side::new(&bench));
+    runtime().block_on(async {
+        let (ours, theirs) = (Arc::new(channel(&client)), channel(&server));
+        let (made, mut accepted) = connections(COUNT, (&client, &ours), (&server, &theirs)).await;
+        let polls = Arc::new(AtomicUsize::new(0));
+        let mut waiting: Vec<_> = made
+            .into_iter()
+            .map(|connection| {
+                let (ours, polls) = (Arc::clone(&ours), Arc::clone(&polls));
+                tokio::spawn(async move {
+                    let mut event = pin!(ours.event(connection.link()));
+                    let counted = poll_fn(|cx| {
+                        polls.fetch_add(1, Ordering::Relaxed);
+                        event.as_mut().poll(cx)
+                    });
+                    counted.await.unwrap()
+                })
+            })
+            .collect();
+        while polls.load(Ordering::Relaxed) < COUNT {
+            yield_now().await;
+        }
+        drop(accepted.remove(1));
+        let heard = waiting.remove(1).await.unwrap();
+        assert_eq!(heard, ConnectionEvent::Disconnected);
+        let polls = polls.load(Ordering::Relaxed);
+        assert!(polls < COUNT + 3, "{polls} polls by {COUNT} tasks");
+        assert!(waiting.iter().all(|task| !task.is_finished()));
+    });
+}
+
+#[test]
+fn a_channel_whose_runtime_has_ended_says_so() {
+    let bench = Bench::newest();
+    let (client, server) = (Side::new(&bench), Side::new(&bench));
+    let first = runtime();
+    let (ours, mut made) = first.block_on(async {
+        let (ours, theirs) = (channel(&client), channel(&server));
+        let (made, accepted) = connections(2, (&client, &ours), (&server, &theirs)).await;
+        drop(accepted);
+        (ours, made)
+    });
+    let waiting = made.remove(0);
+    std::thread::scope(|scope| {
+        // One waits already, in a runtime of its own; the other comes later.
+        let early = scope.spawn(|| runtime().block_on(ours.event(waiting.link())));
+        std::thread::sleep(Duration::from_millis(20));
+        drop(first);
+        let early = early.join().unwrap();
+        assert!(
+            early.is_ok_and(|event| event == ConnectionEvent::Disconnected),
+            "what had arrived is lost"
+        );
+    });
+    let late = made.remove(0);
+    let ended = runtime().block_on(async {
+        let heard = ours.event(late.link()).await;
+        assert_eq!(heard.unwrap(), ConnectionEvent::Disconnected);
+        ours.event(late.link()).await.unwrap_err()
+    });
+    assert_eq!(ended.kind(), ErrorKind::InvalidState, "{ended}");
+}
+
 /// Both at the same time, in this task.
 pub(crate) async fn join<A: Future, B: Future>(a: A, b: B) -> (A::Output, B::Output) {
     let (mut a, mut b) = (pin!(a), pin!(b));
     let (mut first, mut second) = (None, None);
-    std::future::poll_fn(|cx| {
+    poll_fn(|cx| {
         if first.is_none()
             && let Poll::Ready(output) = a.as_mut().poll(cx)
         {
@@ -204,7 +299,7 @@ fn threads_and_tasks_share_a_channel() {
                 let request = theirs.request(&listener).await.unwrap();
                 let attached = request.attach(server.prepare()).unwrap();
                 let connection = theirs.accept(attached).await.unwrap();
-                while !done.load(std::sync::atomic::Ordering::Acquire) {
+                while !done.load(Ordering::Acquire) {
                     let short = Duration::from_millis(5);
                     drop(tokio::time::timeout(short, theirs.event(connection.link())).await);
                 }
@@ -222,7 +317,7 @@ fn threads_and_tasks_share_a_channel() {
         let other = serving.join().unwrap();
         let event = other.event(Some(PATIENCE)).unwrap();
         assert_eq!(event, Some(ConnectionEvent::Disconnected));
-        done.store(true, std::sync::atomic::Ordering::Release);
+        done.store(true, Ordering::Release);
         drop(first);
     });
 }
