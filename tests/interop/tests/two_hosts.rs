@@ -170,10 +170,14 @@ fn programs_of_two_hosts_find_each_other_by_address() {
 fn a_host_that_vanishes_is_noticed() {
     let guest = boot();
     let listening = "uverbs cm listen 10.2.0.1:7471 </dev/zero >/dev/null";
-    let listening = guest.spawn(Command::shell(listening).timeout(PATIENCE * 2)).unwrap();
+    let listening = guest
+        .spawn(Command::shell(listening).timeout(PATIENCE * 2))
+        .unwrap();
     std::thread::sleep(Duration::from_secs(3));
     let reading = "ip netns exec b uverbs cm connect 10.2.0.1:7471 </dev/null >/dev/null";
-    let reading = guest.spawn(Command::shell(reading).timeout(PATIENCE * 2)).unwrap();
+    let reading = guest
+        .spawn(Command::shell(reading).timeout(PATIENCE * 2))
+        .unwrap();
     std::thread::sleep(Duration::from_secs(3));
     let down = "ip -n b link set $(ls /sys/class/infiniband/mlx5_0/device/net) down 2>/dev/null; \
         for link in $(ip -n b -br link | cut -d' ' -f1 | grep -v lo); do ip -n b link set ${link%@*} down; done";
@@ -182,7 +186,10 @@ fn a_host_that_vanishes_is_noticed() {
     for side in [listening, reading] {
         let ended = side.wait().unwrap();
         let said = ended.stderr_text();
-        assert!(ended.check().is_err(), "it ended as if all were well: {said}");
+        assert!(
+            ended.check().is_err(),
+            "it ended as if all were well: {said}"
+        );
         assert!(said.contains("error:"), "{said}");
     }
     finish(guest).unwrap();

@@ -83,12 +83,15 @@ async fn connections(
     for _ in 0..count {
         let serve = async {
             let request = theirs.request(&listener).await.unwrap();
-            theirs.accept(request.attach(server.prepare()).unwrap()).await
+            theirs
+                .accept(request.attach(server.prepare()).unwrap())
+                .await
         };
         let connect = async {
             let connector = client.connector(listener.local_addr());
             let resolved = ours.resolve(connector).await.unwrap();
-            ours.connect(resolved.attach(client.prepare()).unwrap()).await
+            ours.connect(resolved.attach(client.prepare()).unwrap())
+                .await
         };
         let (passive, active) = Box::pin(join(serve, connect)).await;
         accepted.push(passive.unwrap());

@@ -1,5 +1,6 @@
 //! Memory of another device, registered as a dmabuf: that of a graphics device without hardware
-//! (the kernel's `vgem`).
+//! (the kernel's `vgem`). The driver maps it by work requests, which of the functions here those on
+//! InfiniBand support.
 
 use std::fs::{self, File};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -93,12 +94,12 @@ fn finished(qp: &mut owned::QueuePair, cq: &mut CompletionQueue) -> Finished {
 }
 
 #[test]
-fn memory_of_another_device_is_written_read_and_sent() {
+fn ib_memory_of_another_device_is_written_read_and_sent() {
     let Pair { a, b } = Pair::new(QpType::Rc);
     let (mut qp, mut cq) = (owned::QueuePair::new(a.qp), a.cq);
     let (mut peer, mut peer_cq) = (owned::QueuePair::new(b.qp), b.cq);
     let mut picture = Picture::new();
-    picture.put(0, &[0x11; LEN]);
+    picture.put(0, &vec![0x11; LEN]);
     // From the middle of one page to that of another, at an address of its own.
     let (offset, length) = (0x1800, 0x3000);
     let range = picture.part(offset, length, 0x70_0000_0800);
@@ -183,7 +184,7 @@ fn dmabufs_that_cannot_be_registered_are_refused() {
 }
 
 #[test]
-fn a_dmabuf_stays_until_its_last_request_ends() {
+fn ib_a_dmabuf_stays_until_its_last_request_ends() {
     let Pair { a, b } = Pair::new(QpType::Rc);
     let (mut qp, mut cq) = (owned::QueuePair::new(a.qp), a.cq);
     let mut peer = owned::QueuePair::new(b.qp);

@@ -83,8 +83,8 @@ fn ib_owned_masked_atomics_return_the_old_value_in_their_buffer() {
 fn masked_atomics_that_make_no_sense_return_their_memory() {
     let Pair { a, b } = Pair::new(QpType::Rc);
     let mut qp = owned::QueuePair::new(a.qp);
-    let word = b.pd.expose(16, AccessFlags::REMOTE_ATOMIC).unwrap();
-    let at = word.remote();
+    let exposed = b.pd.expose(16, AccessFlags::REMOTE_ATOMIC).unwrap();
+    let at = exposed.remote();
     let [mut buffer] = a.pd.buffers::<1>(16).unwrap();
     // Masks of the other operation; not 8 bytes; an address that is not aligned.
     for (work, len, masks) in [
@@ -97,8 +97,8 @@ fn masked_atomics_that_make_no_sense_return_their_memory() {
             .post_masked(work.memory((buffer, len)).user_data(5), masks)
             .unwrap_err();
         assert_eq!(refused.error, PostError::InvalidRequest);
-        let work = refused.work.expect("it was not posted");
-        buffer = work.take_memory().into_buffer().expect("its buffer");
+        let back = refused.work.expect("it was not posted");
+        buffer = back.take_memory().into_buffer().expect("its buffer");
     }
     let bare = qp.post_masked(Work::fetch_add(at, 1), ADD).unwrap_err();
     assert_eq!(bare.error, PostError::InvalidRequest);
@@ -135,9 +135,9 @@ impl End {
     }
 
     /// One that gets the frames to it.
-    fn receiving(device: &str) -> Self {
+    fn receiving(device: &str, ether_type: u16) -> Self {
         let mut end = Self::of(device, 0);
-        let wanted = [of_type(end.mac, ETHER_TYPE)];
+        let wanted = [of_type(end.mac, ether_type)];
         end.qp.create_flow(&rule(&wanted)).unwrap();
         end
     }
@@ -168,12 +168,20 @@ impl End {
     }
 }
 
+const IPV4: u16 = 0x0800;
+
+/// Headers of TCP over IPv4.
+const TCP_IP: [u8; 40] = [
+    0x45, 0, 0, 40, 0, 1, 0x40, 0, 64, 6, 0, 0, 10, 9, 8, 7, 10, 9, 8, 6, // IPv4
+    0x12, 0x34, 0x56, 0x78, 0, 0, 0, 0, 0, 0, 0, 0, 0x50, 0x10, 1, 0, 0, 0, 0, 0,
+];
+
 /// The second function requires the first bytes of frames in the request; the first does not.
 #[test]
 fn roce_owned_frames_are_sent_whatever_the_device_wants_of_them() {
     let (one, other) = (device_name(), peer_name());
     for (from, to) in [(&one, &other), (&other, &one)] {
-        let (mut from, mut to) = (End::of(from, 0), End::receiving(to));
+        let (mut from, mut to) = (End::of(from, 0), End::receiving(to, ETHER_TYPE));
         let sent = frame(to.mac, from.mac, ETHER_TYPE, 7);
         for cut in [FRAME, 18, 7, 50] {
             to.room();
@@ -216,9 +224,13 @@ fn roce_owned_frames_are_sent_whatever_the_device_wants_of_them() {
 
 #[test]
 fn roce_owned_frames_are_cut_into_many_behind_their_headers() {
-    let (mut from, mut to) = (End::of(&device_name(), 64), End::receiving(&peer_name()));
-    let head = [&to.mac[..], &from.mac, &ETHER_TYPE.to_be_bytes()].concat();
-    let payload: Vec<_> = (0..3000).map(|at| (at % 227) as u8).collect();
+    let mut from = End::of(&device_name(), 64);
+    let mut to = End::receiving(&peer_name(), IPV4);
+    let mut head = [&to.mac[..], &from.mac, &IPV4.to_be_bytes()].concat();
+    head.extend(TCP_IP);
+    let payload: Vec<_> = (0..3000_u16)
+        .map(|at| at.to_le_bytes()[0] ^ at.to_be_bytes()[0])
+        .collect();
     for _ in 0..4 {
         to.room();
     }
@@ -236,7 +248,9 @@ fn roce_owned_frames_are_cut_into_many_behind_their_headers() {
     from.sent(WcOpcode::Tso);
     let expected = std::iter::once(&payload[..100]).chain(payload.chunks(1000));
     for bytes in expected {
-        assert_eq!(to.received(), [&head[..], bytes].concat());
+        let received = to.received();
+        assert_eq!(received[..14], head[..14]);
+        assert_eq!(&received[head.len()..], bytes);
     }
     // More headers than there is room for; the memory comes back.
     let memory = from.buffer(&payload);
