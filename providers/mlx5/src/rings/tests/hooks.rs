@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use uverbs_core::hw::{BlockRing, Pages, Part, Records, UnitRing};
-use uverbs_core::rings::{Collector, Entry, Observer, QueueKind, Watch, Watched};
+use uverbs_core::rings::{Collector, Entry, Observer, QueueKind, Value, Watch, Watched};
 use uverbs_core::sys::{ForkToken, Mapping};
 use uverbs_core::types::{
     AtomicCap, LocalKey, Operation, Payload, QpType, RecvRequest, SendFlags, SendRequest, Sge,
@@ -66,7 +66,7 @@ fn sge(length: u32) -> Sge {
 }
 
 fn number(value: u64) -> String {
-    format!("{:?}", uverbs_core::rings::Value::Number(value))
+    format!("{:?}", Value::Number(value))
 }
 
 #[test]
@@ -216,14 +216,16 @@ fn completions_are_reported_when_they_are_taken() {
             .fields
             .iter()
             .filter(|(name, _)| *name == "mini")
+            .map(|(_, value)| value.clone())
             .collect();
-        assert_eq!(of_title.len(), 2);
-        assert_eq!(title.fields[0].1, uverbs_core::rings::Value::Number(2));
+        let element = |length: u64| Value::Bytes(length.to_be_bytes().to_vec());
+        assert_eq!(of_title, [element(21), element(22)]);
+        assert_eq!(title.fields[0].1, Value::Number(2));
         let lengths: Vec<_> = entries
             .iter()
             .map(|entry| (entry.index, &entry.fields[0].1))
             .collect();
-        let length = uverbs_core::rings::Value::Number;
+        let length = Value::Number;
         assert_eq!(lengths, [(1, &length(21)), (2, &length(22))]);
     }
 }
