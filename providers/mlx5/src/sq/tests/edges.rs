@@ -175,6 +175,39 @@ fn a_message_of_2_gib_does_not_pass_for_inline_data() {
 }
 
 #[test]
+fn a_queue_that_can_only_send_has_no_other_operation() {
+    let remote = Remote {
+        address: 8,
+        key: RemoteKey::from_raw(2),
+    };
+    let sge = Sge {
+        address: 0,
+        length: 8,
+        key: LocalKey::from_raw(1),
+    };
+    let (compare, swap, add) = (1, 2, 3);
+    for operation in [
+        Operation::SendImm(1),
+        Operation::Write(remote),
+        Operation::WriteImm(remote, 1),
+        Operation::Read(remote),
+        Operation::CompareSwap {
+            remote,
+            compare,
+            swap,
+        },
+        Operation::FetchAdd { remote, add },
+    ] {
+        for gathered in [&[][..], std::slice::from_ref(&sge)] {
+            let request = SendRequest::new(operation, Payload::Gather(gathered));
+            let sending_alone = queue(QpType::RawPacket, 8, 0).put(&request);
+            let refused = Err(PostError::UnsupportedOperation);
+            assert_eq!(sending_alone, refused, "{operation:?}");
+        }
+    }
+}
+
+#[test]
 fn requests_name_their_streams() {
     let mut queue = queue(QpType::XrcInitiator, 8, 0);
     queue.ring.limits.operations = Operations::of(QpType::Driver, AtomicCap::Device);
