@@ -6,10 +6,10 @@ use super::structs;
 use crate::wait::Mutex;
 
 /// A pointer to a function that headers call.
-pub(crate) type Slot = *const c_void;
+pub type Slot = *const c_void;
 
 structs! {
-    const DEVICES;
+    pub const DEVICES;
     struct ibv_device {
         _ops: [Slot; 2],
         node_type: c_int,
@@ -221,6 +221,6 @@ structs! {
 /// `union ibv_gid`, which has words of 8 bytes.
 #[derive(Clone, Copy, Default)]
 #[repr(C, align(8))]
-pub(crate) struct ibv_gid {
-    pub(crate) raw: [u8; 16],
+pub struct ibv_gid {
+    pub raw: [u8; 16],
 }

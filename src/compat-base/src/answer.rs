@@ -6,14 +6,14 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use crate::errno::{Code, set};
 
 /// What may fail with an errno.
-pub(crate) type Answer<T> = Result<T, Code>;
+pub type Answer<T> = Result<T, Code>;
 
 fn caught<T>(body: impl FnOnce() -> Answer<T>) -> Answer<T> {
     catch_unwind(AssertUnwindSafe(body)).unwrap_or(Err(Code::PANICKED))
 }
 
 /// 0, or a positive errno, which is set, too.
-pub(crate) fn number(body: impl FnOnce() -> Answer<()>) -> c_int {
+pub fn number(body: impl FnOnce() -> Answer<()>) -> c_int {
     match caught(body) {
         Ok(()) => 0,
         Err(code) => {
@@ -24,7 +24,7 @@ pub(crate) fn number(body: impl FnOnce() -> Answer<()>) -> c_int {
 }
 
 /// 0, or a negative errno.
-pub(crate) fn negative(body: impl FnOnce() -> Answer<()>) -> c_int {
+pub fn negative(body: impl FnOnce() -> Answer<()>) -> c_int {
     match caught(body) {
         Ok(()) => 0,
         Err(code) => {
@@ -35,7 +35,7 @@ pub(crate) fn negative(body: impl FnOnce() -> Answer<()>) -> c_int {
 }
 
 /// A value, or -1 with errno set.
-pub(crate) fn minus_one(body: impl FnOnce() -> Answer<c_int>) -> c_int {
+pub fn minus_one(body: impl FnOnce() -> Answer<c_int>) -> c_int {
     caught(body).unwrap_or_else(|code| {
         set(code);
         -1
@@ -43,7 +43,7 @@ pub(crate) fn minus_one(body: impl FnOnce() -> Answer<c_int>) -> c_int {
 }
 
 /// A pointer, or NULL with errno set.
-pub(crate) fn pointer<T>(body: impl FnOnce() -> Answer<*mut T>) -> *mut T {
+pub fn pointer<T>(body: impl FnOnce() -> Answer<*mut T>) -> *mut T {
     caught(body).unwrap_or_else(|code| {
         set(code);
         std::ptr::null_mut()
@@ -51,7 +51,7 @@ pub(crate) fn pointer<T>(body: impl FnOnce() -> Answer<*mut T>) -> *mut T {
 }
 
 /// A value, or another one after an error.
-pub(crate) fn or<T>(otherwise: T, body: impl FnOnce() -> Answer<T>) -> T {
+pub fn or<T>(otherwise: T, body: impl FnOnce() -> Answer<T>) -> T {
     caught(body).unwrap_or_else(|code| {
         set(code);
         otherwise

@@ -15,7 +15,7 @@ use crate::answer::Answer;
 use crate::errno::Code;
 
 /// An object of this library, whose struct for C is at an offset inside it.
-pub(crate) trait Object: Sized {
+pub trait Object: Sized {
     /// C's struct.
     type C;
     /// Where that is in the object.
@@ -37,7 +37,7 @@ pub(crate) trait Object: Sized {
 
 /// An object that C refers to.
 #[repr(transparent)]
-pub(crate) struct Handle<T: Object>(*mut T::C);
+pub struct Handle<T: Object>(*mut T::C);
 
 impl<T: Object> Clone for Handle<T> {
     fn clone(&self) -> Self {
@@ -53,7 +53,7 @@ impl<T: Object> Handle<T> {
     /// # Errors
     /// EINVAL for NULL.
     #[inline]
-    pub(crate) fn get<'a>(self) -> Answer<&'a T> {
+    pub fn get<'a>(self) -> Answer<&'a T> {
         let start = self.0.wrapping_byte_sub(T::OFFSET).cast::<T>();
         if self.0.is_null() {
             return Err(Code::INVALID);
@@ -63,24 +63,24 @@ impl<T: Object> Handle<T> {
     }
 
     /// The object, if there is one.
-    pub(crate) fn optional<'a>(self) -> Option<&'a T> {
+    pub fn optional<'a>(self) -> Option<&'a T> {
         self.get().ok()
     }
 
     /// The pointer as C knows it.
-    pub(crate) fn raw(self) -> *mut T::C {
+    pub fn raw(self) -> *mut T::C {
         self.0
     }
 
     /// The handle of a pointer that C gave as such an object's.
-    pub(crate) fn of(raw: *mut T::C) -> Self {
+    pub fn of(raw: *mut T::C) -> Self {
         Self(raw)
     }
 }
 
 /// A struct that C passes to be read.
 #[repr(transparent)]
-pub(crate) struct In<T>(*const T);
+pub struct In<T>(*const T);
 
 impl<T> Clone for In<T> {
     fn clone(&self) -> Self {
@@ -93,12 +93,12 @@ impl<T> Copy for In<T> {}
 impl<T> In<T> {
     /// The struct at an address that C gave in another one.
     #[inline]
-    pub(crate) fn of(raw: *const T) -> Self {
+    pub fn of(raw: *const T) -> Self {
         Self(raw)
     }
 
     /// Its address.
-    pub(crate) fn raw(self) -> *const T {
+    pub fn raw(self) -> *const T {
         self.0
     }
 
@@ -107,7 +107,7 @@ impl<T> In<T> {
     /// # Errors
     /// EINVAL for NULL.
     #[inline]
-    pub(crate) fn get<'a>(self) -> Answer<&'a T> {
+    pub fn get<'a>(self) -> Answer<&'a T> {
         if self.0.is_null() {
             return Err(Code::INVALID);
         }
@@ -118,7 +118,7 @@ impl<T> In<T> {
 
 /// A struct, or the first of several, that C passes to be written, and possibly read.
 #[repr(transparent)]
-pub(crate) struct Out<T>(*mut T);
+pub struct Out<T>(*mut T);
 
 impl<T> Clone for Out<T> {
     fn clone(&self) -> Self {
@@ -130,7 +130,7 @@ impl<T> Copy for Out<T> {}
 
 impl<T> Out<T> {
     /// The place at an address that C gave in a struct.
-    pub(crate) fn of(raw: *mut T) -> Self {
+    pub fn of(raw: *mut T) -> Self {
         Self(raw)
     }
 
@@ -139,7 +139,7 @@ impl<T> Out<T> {
     /// # Errors
     /// EINVAL for NULL.
     #[inline]
-    pub(crate) fn put(self, value: T) -> Answer<()> {
+    pub fn put(self, value: T) -> Answer<()> {
         let place = NonNull::new(self.0).ok_or(Code::INVALID)?;
         // SAFETY: not NULL, so it is room for such a struct.
         unsafe { place.write(value) };
@@ -147,7 +147,7 @@ impl<T> Out<T> {
     }
 
     /// Writes it, unless it is NULL.
-    pub(crate) fn put_if_any(self, value: T) {
+    pub fn put_if_any(self, value: T) {
         let _ = self.put(value);
     }
 
@@ -155,7 +155,7 @@ impl<T> Out<T> {
     ///
     /// # Errors
     /// EINVAL for NULL.
-    pub(crate) fn get<'a>(self) -> Answer<&'a mut T> {
+    pub fn get<'a>(self) -> Answer<&'a mut T> {
         if self.0.is_null() {
             return Err(Code::INVALID);
         }
@@ -164,7 +164,7 @@ impl<T> Out<T> {
     }
 
     /// The place of the next one.
-    pub(crate) fn after(self, count: usize) -> Self {
+    pub fn after(self, count: usize) -> Self {
         Self(self.0.wrapping_add(count))
     }
 
@@ -172,7 +172,7 @@ impl<T> Out<T> {
     ///
     /// # Errors
     /// EINVAL for NULL.
-    pub(crate) fn put_bytes(self, value: &T, length: usize) -> Answer<()> {
+    pub fn put_bytes(self, value: &T, length: usize) -> Answer<()> {
         let place = NonNull::new(self.0).ok_or(Code::INVALID)?.cast::<u8>();
         let known = length.min(size_of::<T>());
         let bytes = NonNull::from(value).cast::<u8>();
@@ -187,7 +187,7 @@ impl<T> Out<T> {
 }
 
 /// The items of an array that C passes.
-pub(crate) fn items<'a, T>(first: *const T, count: usize) -> Answer<&'a [T]> {
+pub fn items<'a, T>(first: *const T, count: usize) -> Answer<&'a [T]> {
     if count == 0 {
         return Ok(&[]);
     }
@@ -199,7 +199,7 @@ pub(crate) fn items<'a, T>(first: *const T, count: usize) -> Answer<&'a [T]> {
 }
 
 /// The items of an array that C passes to be written.
-pub(crate) fn items_mut<'a, T>(first: *mut T, count: usize) -> Answer<&'a mut [T]> {
+pub fn items_mut<'a, T>(first: *mut T, count: usize) -> Answer<&'a mut [T]> {
     if count == 0 {
         return Ok(&mut []);
     }
@@ -211,7 +211,7 @@ pub(crate) fn items_mut<'a, T>(first: *mut T, count: usize) -> Answer<&'a mut [T
 }
 
 /// The text that C passes.
-pub(crate) fn text<'a>(start: *const std::ffi::c_char) -> Answer<&'a str> {
+pub fn text<'a>(start: *const std::ffi::c_char) -> Answer<&'a str> {
     if start.is_null() {
         return Err(Code::INVALID);
     }

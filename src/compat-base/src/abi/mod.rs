@@ -6,6 +6,7 @@
 #![allow(
     clippy::pub_underscore_fields,
     clippy::struct_field_names,
+    missing_docs,
     non_camel_case_types,
     non_snake_case,
     reason = "the names of the header"
@@ -16,10 +17,10 @@ mod device;
 mod objects;
 mod work;
 
-pub(crate) use attributes::*;
-pub(crate) use device::*;
-pub(crate) use objects::*;
-pub(crate) use work::*;
+pub use attributes::*;
+pub use device::*;
+pub use objects::*;
+pub use work::*;
 
 /// The layout of one struct.
 #[derive(Clone, Copy, Debug)]
@@ -34,22 +35,25 @@ pub struct Layout {
 
 /// The layouts of all structs.
 pub fn layouts() -> impl Iterator<Item = &'static Layout> {
-    let verbs = [ATTRIBUTES, DEVICES, OBJECTS, WORK];
-    verbs.into_iter().chain([crate::dv::VENDOR]).flatten()
+    [ATTRIBUTES, DEVICES, OBJECTS, WORK].into_iter().flatten()
 }
 
 /// Defines structs and the table of their layouts.
+#[macro_export]
 macro_rules! structs {
-    (const $table:ident; $( $(#[$meta:meta])* struct $name:ident { $($field:ident: $kind:ty,)* } )*) => {
+    (
+        $vis:vis const $table:ident;
+        $( $(#[$meta:meta])* struct $name:ident { $($field:ident: $kind:ty,)* } )*
+    ) => {
         $(
             $(#[$meta])*
             #[repr(C)]
-            pub(crate) struct $name {
-                $(pub(crate) $field: $kind,)*
+            $vis struct $name {
+                $($vis $field: $kind,)*
             }
         )*
 
-        pub(crate) const $table: &[$crate::abi::Layout] = &[$(
+        $vis const $table: &[$crate::abi::Layout] = &[$(
             $crate::abi::Layout {
                 name: stringify!($name),
                 size: size_of::<$name>(),
@@ -58,4 +62,4 @@ macro_rules! structs {
         )*];
     };
 }
-pub(crate) use structs;
+pub use structs;

@@ -1,9 +1,9 @@
-//! `cargo xtask compat`: `libibverbs.so.1` and `libmlx5.so.1`, linked from the static library of
-//! `uverbs-compat` with the versions of its table; `libibverbs.a` for static programs with musl;
-//! and files for pkg-config.
+//! `cargo xtask compat`: `libibverbs.so.1`, `libmlx5.so.1` and `librdmacm.so.1`, linked from the
+//! static libraries of `uverbs-compat` and `uverbs-compat-cm` with the versions of their tables;
+//! `libibverbs.a` for static programs with musl; and files for pkg-config.
 
-use std::collections::BTreeMap;
-use std::fmt::Write as _;
+mod versions;
+
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
@@ -12,11 +12,16 @@ use anyhow::{Context as _, bail};
 use clap::Args;
 use testbed::host;
 
-/// Exported names: version, name, and what defines it.
-const TABLE: &str = include_str!("../../../../src/compat/symbols.txt");
-const PACKAGE: &str = "uverbs-compat";
+use versions::{Node, nodes, script};
 
-/// Build libibverbs.so.1, libmlx5.so.1 and libibverbs.a for C programs.
+/// Exported names: version, name, and what defines it.
+const VERBS: &str = include_str!("../../../../../src/compat/symbols.txt");
+const CM: &str = include_str!("../../../../../src/compat-cm/symbols.txt");
+
+/// The prefix of the vendor's versions.
+const VENDOR: &str = "MLX5_";
+
+/// Build libibverbs.so.1, libmlx5.so.1, librdmacm.so.1 and libibverbs.a for C programs.
 #[derive(Args, Debug)]
 pub(crate) struct Options {
     /// The folder to put them in.
@@ -25,37 +30,23 @@ pub(crate) struct Options {
 }
 
 pub(crate) fn run(options: &Options) -> anyhow::Result<ExitCode> {
-    let [verbs, vendor] = build(&options.out)?;
-    let archive = build_static(&options.out)?;
-    for file in [verbs, vendor, archive] {
+    for file in build(&options.out)? {
         println!("{}", file.display());
     }
+    println!("{}", build_static(&options.out)?.display());
     for file in describe(&options.out)? {
         println!("{}", file.display());
     }
     Ok(ExitCode::SUCCESS)
 }
 
-/// Builds both libraries in a folder, and returns their paths.
-pub(crate) fn build(out: &Path) -> anyhow::Result<[PathBuf; 2]> {
+/// Builds the shared libraries in a folder, and returns their paths.
+pub(crate) fn build(out: &Path) -> anyhow::Result<[PathBuf; 3]> {
     fs::create_dir_all(out).with_context(|| out.display().to_string())?;
-    let nodes = nodes();
-    let archive = archive(&["--features", "shared"])?;
+    let nodes = nodes(VERBS);
     let verbs = out.join("libibverbs.so.1");
-    let map = written(out, "libibverbs.map", &script(&nodes, true))?;
-    link(
-        &verbs,
-        "libibverbs.so.1",
-        &map,
-        &[
-            "-Wl,-z,nodelete,-z,relro,-z,now".as_ref(),
-            "-Wl,--whole-archive".as_ref(),
-            &archive,
-            "-Wl,--no-whole-archive,--gc-sections,--as-needed,--strip-debug".as_ref(),
-            "-lgcc_s".as_ref(),
-            "-lc".as_ref(),
-        ],
-    )?;
+    let code = archive("uverbs-compat", &["--features", "shared"])?;
+    with_code(&verbs, &nodes, &code, &[])?;
     // Everything is in the other one: two would have two device lists.
     let vendor: Vec<_> = nodes
         .into_iter()
@@ -68,8 +59,26 @@ pub(crate) fn build(out: &Path) -> anyhow::Result<[PathBuf; 2]> {
     let map = written(out, "libmlx5.map", &script(&vendor, false))?;
     let keep = "-Wl,--no-as-needed".as_ref();
     let own = out.join("libmlx5.so.1");
-    link(&own, "libmlx5.so.1", &map, &[keep, &verbs])?;
-    Ok([verbs, own])
+    link(&own, &map, &[keep, &verbs])?;
+    // In a file of its own: programs may have another one beside this libibverbs.
+    let cm = out.join("librdmacm.so.1");
+    let code = archive("uverbs-compat-cm", &[])?;
+    with_code(&cm, &versions::nodes(CM), &code, &[&verbs])?;
+    Ok([verbs, own, cm])
+}
+
+/// Links a library from a static one.
+fn with_code(file: &Path, nodes: &[Node], code: &Path, needs: &[&Path]) -> anyhow::Result<()> {
+    let map = file.with_extension("").with_extension("map");
+    fs::write(&map, script(nodes, true)).with_context(|| map.display().to_string())?;
+    let before = [
+        "-Wl,-z,nodelete,-z,relro,-z,now".as_ref(),
+        "-Wl,--whole-archive".as_ref(),
+        code,
+        "-Wl,--no-whole-archive,--gc-sections,--as-needed,--strip-debug".as_ref(),
+    ];
+    let after = ["-Wl,-z,defs".as_ref(), "-lgcc_s".as_ref(), "-lc".as_ref()];
+    link(file, &map, &[&before, needs, &after].concat())
 }
 
 /// The target of static programs.
@@ -87,8 +96,15 @@ pub(crate) fn build_static(out: &Path) -> anyhow::Result<PathBuf> {
     // Not every C compiler for musl has an unwinder that goes with it.
     let own = Path::new(sysroot.trim()).join("lib/rustlib").join(MUSL);
     copy(&own.join("lib/self-contained/libunwind.a"), "libunwind.a")?;
-    copy(&archive(&["--target", MUSL])?, "libibverbs.a")
+    // Both in one file: two static libraries in Rust have the same functions of their language. The
+    // other file has nothing in it, for programs that are linked with both names.
+    written(out, "librdmacm.a", EMPTY)?;
+    let both = ["--target", MUSL, "--features", "with-verbs"];
+    copy(&archive("uverbs-compat-cm", &both)?, "libibverbs.a")
 }
+
+/// A static library without members.
+const EMPTY: &str = "!<arch>\n";
 
 /// The version of rdma-core whose names these libraries have.
 const LIKE: &str = "65.0";
@@ -110,6 +126,11 @@ fn describe(out: &Path) -> anyhow::Result<Vec<PathBuf>> {
             "RDMA verbs of one vendor",
             "Requires: libibverbs",
         ),
+        (
+            "librdmacm",
+            "RDMA connections by IP address",
+            "Requires.private: libibverbs\nLibs: -L${libdir} -lrdmacm",
+        ),
     ] {
         let text = format!(
             "libdir=${{pcfiledir}}/..\n\nName: {name}\nDescription: {about}\nVersion: {LIKE}\n{rest}\n"
@@ -124,18 +145,18 @@ fn describe(out: &Path) -> anyhow::Result<Vec<PathBuf>> {
     Ok(files)
 }
 
-/// Builds the static library and returns where it is.
-fn archive(how: &[&str]) -> anyhow::Result<PathBuf> {
-    host::say(format_args!("builds {PACKAGE}"));
+/// Builds the static library of a package and returns where it is.
+fn archive(package: &str, how: &[&str]) -> anyhow::Result<PathBuf> {
+    host::say(format_args!("builds {package}"));
     let output = testbed::cargo::command()
         .args(["rustc", "--release", "--lib", "--crate-type", "staticlib"])
-        .args(["--package", PACKAGE])
+        .args(["--package", package])
         .args(how)
         .args(["--message-format=json-render-diagnostics", "--quiet"])
         .stderr(Stdio::inherit())
         .output()?;
     if !output.status.success() {
-        bail!("{PACKAGE} was not built");
+        bail!("{package} was not built");
     }
     let messages = String::from_utf8(output.stdout)?;
     let files = messages
@@ -148,65 +169,6 @@ fn archive(how: &[&str]) -> anyhow::Result<PathBuf> {
     archive.next_back().context("cargo built no static library")
 }
 
-/// The prefix of the vendor's versions.
-const VENDOR: &str = "MLX5_";
-
-/// A version node: the one that it inherits from, and its names.
-struct Node {
-    version: String,
-    inherits: Option<String>,
-    names: Vec<String>,
-}
-
-/// The family of a version, and its numbers.
-fn parts(version: &str) -> (&str, Vec<u32>) {
-    let (family, numbers) = version.rsplit_once('_').unwrap_or((version, ""));
-    let numbers = numbers.split('.').filter_map(|part| part.parse().ok());
-    (family, numbers.collect())
-}
-
-/// The nodes in their order. Public versions inherit from the ones before them.
-fn nodes() -> Vec<Node> {
-    let mut all: BTreeMap<_, Vec<String>> = BTreeMap::new();
-    for line in TABLE.lines().filter(|line| !line.starts_with('#')) {
-        let mut words = line.split(' ');
-        let (Some(version), Some(name)) = (words.next(), words.next()) else {
-            continue;
-        };
-        all.entry((parts(version), version))
-            .or_default()
-            .push(name.to_owned());
-    }
-    let mut nodes: Vec<Node> = Vec::new();
-    for (((family, _), version), names) in all {
-        let before = nodes.last().map(|node| node.version.clone());
-        let inherits =
-            before.filter(|before| parts(before).0 == family && !family.ends_with("PRIVATE"));
-        nodes.push(Node {
-            version: version.to_owned(),
-            inherits,
-            names,
-        });
-    }
-    nodes
-}
-
-/// The linker's version script. Nothing else is exported.
-fn script(nodes: &[Node], hides: bool) -> String {
-    let mut text = String::new();
-    for (at, node) in nodes.iter().enumerate() {
-        let _ = write!(text, "{} {{", node.version);
-        if !node.names.is_empty() {
-            let _ = write!(text, " global: {};", node.names.join("; "));
-        }
-        if at == 0 && hides {
-            text.push_str(" local: *;");
-        }
-        let _ = writeln!(text, " }} {};", node.inherits.as_deref().unwrap_or(""));
-    }
-    text
-}
-
 fn written(folder: &Path, name: &str, text: &str) -> anyhow::Result<PathBuf> {
     let path = folder.join(name);
     fs::write(&path, text).with_context(|| path.display().to_string())?;
@@ -214,7 +176,8 @@ fn written(folder: &Path, name: &str, text: &str) -> anyhow::Result<PathBuf> {
 }
 
 /// Has the C compiler's driver call the linker; no C is compiled.
-fn link(file: &Path, name: &str, map: &Path, inputs: &[&Path]) -> anyhow::Result<()> {
+fn link(file: &Path, map: &Path, inputs: &[&Path]) -> anyhow::Result<()> {
+    let name = file.file_name().unwrap_or_default().display();
     let mut command = Command::new("cc");
     command
         .args(["-shared", "-nostartfiles", "-o"])
@@ -227,21 +190,3 @@ fn link(file: &Path, name: &str, map: &Path, inputs: &[&Path]) -> anyhow::Result
     Ok(host::run(&mut command)?)
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn versions_inherit_in_the_order_of_their_numbers() {
-        let nodes = nodes();
-        let of = |version: &str| {
-            let node = nodes.iter().find(|node| node.version == version);
-            node.and_then(|node| node.inherits.clone())
-        };
-        assert_eq!(of("IBVERBS_1.1").as_deref(), Some("IBVERBS_1.0"));
-        assert_eq!(of("IBVERBS_1.10").as_deref(), Some("IBVERBS_1.9"));
-        assert_eq!(of("MLX5_1.26").as_deref(), Some("MLX5_1.25.1"));
-        assert_eq!(of("IBVERBS_PRIVATE_65"), None);
-        assert_eq!(of("MLX5_1.0"), None);
-    }
-}

@@ -5,7 +5,7 @@ use std::ffi::c_int;
 use super::{ibv_mr, ibv_mw, structs};
 
 structs! {
-    const WORK;
+    pub const WORK;
     #[derive(Clone, Copy)]
     struct ibv_wc {
         wr_id: u64,
@@ -66,28 +66,28 @@ structs! {
 
 /// The unnamed struct of a window binding.
 #[repr(C)]
-pub(crate) struct ibv_wr_bind_mw {
-    pub(crate) mw: *mut ibv_mw,
-    pub(crate) rkey: u32,
-    pub(crate) bind_info: ibv_mw_bind_info,
+pub struct ibv_wr_bind_mw {
+    pub mw: *mut ibv_mw,
+    pub rkey: u32,
+    pub bind_info: ibv_mw_bind_info,
 }
 
 /// The union `wr` of a send request. Which of the words mean what depends on the operation.
 #[repr(C)]
-pub(crate) struct RequestPart {
+pub struct RequestPart {
     /// `rdma.remote_addr`, `atomic.remote_addr`, `ud.ah`.
-    pub(crate) first: u64,
+    pub first: u64,
     /// `rdma.rkey`; the halves of `atomic.compare_add`; `ud.remote_qpn` and `ud.remote_qkey`.
-    pub(crate) second: [u32; 2],
+    pub second: [u32; 2],
     /// `atomic.swap`.
-    pub(crate) swap: u64,
+    pub swap: u64,
     /// `atomic.rkey`.
-    pub(crate) rkey: u32,
+    pub rkey: u32,
 }
 
 impl RequestPart {
     /// `atomic.compare_add`.
-    pub(crate) fn compare_add(&self) -> u64 {
+    pub fn compare_add(&self) -> u64 {
         let [one, two] = self.second.map(u32::to_ne_bytes);
         let mut bytes = [0; 8];
         let (low, high) = bytes.split_at_mut(4);

@@ -7,7 +7,7 @@ use super::{Slot, ibv_context, structs};
 use crate::wait::{Condition, Mutex};
 
 structs! {
-    const OBJECTS;
+    pub const OBJECTS;
     struct ibv_pd {
         context: *mut ibv_context,
         handle: u32,

@@ -6,10 +6,14 @@ use super::{
     ibv_comp_channel, ibv_cq, ibv_gid, ibv_pd, ibv_rwq_ind_table, ibv_srq, ibv_td, ibv_wq,
     ibv_xrcd, structs,
 };
-use crate::allocator::{Alloc, Free};
+
+/// `ibv_parent_domain_init_attr::alloc`: domain, its context, bytes, alignment, resource.
+pub type Alloc = extern "C" fn(*mut ibv_pd, *mut c_void, usize, usize, u64) -> *mut c_void;
+/// `ibv_parent_domain_init_attr::free`: domain, its context, memory, resource.
+pub type Free = extern "C" fn(*mut ibv_pd, *mut c_void, *mut c_void, u64);
 
 structs! {
-    const ATTRIBUTES;
+    pub const ATTRIBUTES;
     #[derive(Clone, Copy, Default)]
     struct ibv_global_route {
         dgid: ibv_gid,
@@ -65,6 +69,7 @@ structs! {
         alt_timeout: u8,
         rate_limit: u32,
     }
+    #[derive(Clone, Copy)]
     struct ibv_qp_init_attr {
         qp_context: *mut c_void,
         send_cq: *mut ibv_cq,

@@ -12,45 +12,45 @@ use uverbs_core::{Error, ErrorKind, PostError};
 
 /// An errno.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) struct Code(c_int);
+pub struct Code(c_int);
 
 impl Code {
     /// A wrong argument.
-    pub(crate) const INVALID: Self = Self(libc::EINVAL);
+    pub const INVALID: Self = Self(libc::EINVAL);
     /// Not supported by the device, the kernel, or this library.
-    pub(crate) const UNSUPPORTED: Self = Self(libc::EOPNOTSUPP);
+    pub const UNSUPPORTED: Self = Self(libc::EOPNOTSUPP);
     /// Something still uses the object.
-    pub(crate) const BUSY: Self = Self(libc::EBUSY);
+    pub const BUSY: Self = Self(libc::EBUSY);
     /// A queue is full.
-    pub(crate) const NO_ROOM: Self = Self(libc::ENOMEM);
+    pub const NO_ROOM: Self = Self(libc::ENOMEM);
     /// There is no such entry.
-    pub(crate) const NO_ENTRY: Self = Self(libc::ENOENT);
+    pub const NO_ENTRY: Self = Self(libc::ENOENT);
     /// The entry is empty.
-    pub(crate) const NO_DATA: Self = Self(libc::ENODATA);
+    pub const NO_DATA: Self = Self(libc::ENODATA);
     /// There is no RDMA in the kernel.
-    pub(crate) const NO_SYSTEM: Self = Self(libc::ENOSYS);
+    pub const NO_SYSTEM: Self = Self(libc::ENOSYS);
     /// The library failed in a way that it should not.
-    pub(crate) const PANICKED: Self = Self(libc::ENOTRECOVERABLE);
+    pub const PANICKED: Self = Self(libc::ENOTRECOVERABLE);
 
     /// The errno with this number.
-    pub(crate) const fn new(number: c_int) -> Self {
+    pub const fn new(number: c_int) -> Self {
         Self(number)
     }
 
     /// Its number, positive.
-    pub(crate) const fn number(self) -> c_int {
+    pub const fn number(self) -> c_int {
         self.0
     }
 
     /// The last error of the C library in this thread.
-    pub(crate) fn last() -> Self {
+    pub fn last() -> Self {
         let number = std::io::Error::last_os_error().raw_os_error();
         Self(number.unwrap_or(libc::EIO))
     }
 }
 
 /// Sets `errno`.
-pub(crate) fn set(code: Code) {
+pub fn set(code: Code) {
     // SAFETY: the function has no conditions.
     let place = unsafe { libc::__errno_location() };
     // SAFETY: the place is this thread's own, for as long as it lives.

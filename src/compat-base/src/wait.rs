@@ -11,14 +11,15 @@ use std::cell::{Cell, UnsafeCell};
 
 /// `pthread_mutex_t`, at its place.
 #[repr(transparent)]
-pub(crate) struct Mutex(UnsafeCell<libc::pthread_mutex_t>);
+pub struct Mutex(UnsafeCell<libc::pthread_mutex_t>);
 
 /// `pthread_cond_t`, at its place.
 #[repr(transparent)]
-pub(crate) struct Condition(UnsafeCell<libc::pthread_cond_t>);
+pub struct Condition(UnsafeCell<libc::pthread_cond_t>);
 
 impl Mutex {
-    pub(crate) const fn new() -> Self {
+    /// An unlocked one, or one that nobody waits for.
+    pub const fn new() -> Self {
         Self(UnsafeCell::new(libc::PTHREAD_MUTEX_INITIALIZER))
     }
 
@@ -34,13 +35,14 @@ impl Mutex {
 }
 
 impl Condition {
-    pub(crate) const fn new() -> Self {
+    /// An unlocked one, or one that nobody waits for.
+    pub const fn new() -> Self {
         Self(UnsafeCell::new(libc::PTHREAD_COND_INITIALIZER))
     }
 }
 
 /// Adds acknowledged events to a count.
-pub(crate) fn acknowledge(mutex: &Mutex, condition: &Condition, count: &Cell<u32>, events: u32) {
+pub fn acknowledge(mutex: &Mutex, condition: &Condition, count: &Cell<u32>, events: u32) {
     mutex.lock();
     count.set(count.get().wrapping_add(events));
     // SAFETY: initialised by its constant, and at its place.
@@ -49,7 +51,7 @@ pub(crate) fn acknowledge(mutex: &Mutex, condition: &Condition, count: &Cell<u32
 }
 
 /// Waits until as many events were acknowledged as the kernel delivered, for each count.
-pub(crate) fn until_acknowledged(
+pub fn until_acknowledged(
     mutex: &Mutex,
     condition: &Condition,
     counts: &[(&Cell<u32>, u32)],
