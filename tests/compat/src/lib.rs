@@ -1,4 +1,6 @@
-//! Debian's C programs in a guest, each over this project's library or over Debian's own.
+//! Debian's C programs in a guest, each over this project's libraries or over Debian's own.
+
+pub mod by_address;
 
 use std::path::PathBuf;
 use std::process::Command as Program;
@@ -14,7 +16,7 @@ const BUILT: &str = "UVERBS_COMPAT_LIBRARIES";
 /// Where the libraries are in the guest.
 const FOLDER: &str = "/opt/compat";
 /// The files that `cargo xtask compat` makes.
-pub const FILES: [&str; 2] = ["libibverbs.so.1", "libmlx5.so.1"];
+pub const FILES: [&str; 3] = ["libibverbs.so.1", "libmlx5.so.1", "librdmacm.so.1"];
 /// The Debian suite whose programs and headers are used.
 pub const SUITE: &str = "trixie";
 /// How long a server may take to listen, and a run to end.
@@ -77,13 +79,17 @@ pub fn machine(devices: Devices) -> Result<Machine, Error> {
 /// # Errors
 /// A kernel, a tool or a package that cannot be obtained, by name; a guest that does not boot.
 pub fn boot(devices: Devices) -> Result<Guest, Error> {
+    with_both(machine(devices)?)?.boot()
+}
+
+/// Debian's programs, and this project's libraries beside Debian's.
+fn with_both(machine: Machine) -> Result<Machine, Error> {
     let folder = libraries()?;
-    let mut machine = machine(devices)?;
-    machine = machine.with_debian_tools().debian_suite(SUITE);
-    for file in FILES {
-        machine = machine.with_file(folder.join(file), &format!("{FOLDER}/{file}"));
-    }
-    machine.boot()
+    let machine = machine.with_debian_tools().debian_suite(SUITE);
+    let with = |machine: Machine, file: &str| {
+        machine.with_file(folder.join(file), &format!("{FOLDER}/{file}"))
+    };
+    Ok(FILES.into_iter().fold(machine, with))
 }
 
 impl Devices {
