@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use testbed::{Command, Error, Guest, Kernel, Machine, Output, WindowSize, complaints};
+use testbed::{Child, Command, Error, Guest, Kernel, Machine, Output, WindowSize, complaints};
 
 use crate::{Library, with_both};
 
@@ -52,21 +52,43 @@ pub fn boot_with(more: impl FnOnce(Machine) -> Machine) -> Result<Guest, Error> 
     more(machine.with_debian_packages(&["rdmacm-utils"])).boot()
 }
 
-/// Runs a server until it says `ready`, then its client, both to their ends. Returns what they
-/// printed.
+/// By what a server shows that a client may come.
+#[derive(Clone, Copy, Debug)]
+pub enum Ready {
+    /// It prints this.
+    Says(&'static str),
+    /// It listens at a TCP port.
+    Listens(u16),
+}
+
+impl Ready {
+    fn wait(self, guest: &Guest, server: &Child) -> Result<(), Error> {
+        let port = match self {
+            Self::Says(text) => return server.wait_for_text(text, PATIENCE).map(drop),
+            Self::Listens(port) => port,
+        };
+        // A socket in state 10.
+        let files = "/proc/net/tcp /proc/net/tcp6";
+        let line = format!("until grep -q ':{port:04X} .* 0A ' {files}; do sleep 0.2; done");
+        guest.run(Command::shell(line).timeout(PATIENCE))?.check()?;
+        Ok(())
+    }
+}
+
+/// Runs a server until it is ready, then its client, both to their ends. Returns what they printed.
 ///
 /// # Errors
 /// A side that does not start, does not end in time, or ends with a failure.
 pub fn play(
     guest: &Guest,
     server: Side<'_>,
-    ready: &str,
+    ready: Ready,
     client: Side<'_>,
     libraries: [Library; 2],
 ) -> Result<[Output; 2], Error> {
     let [listens, connects] = libraries;
     let listening = guest.spawn(server.over(listens))?;
-    listening.wait_for_text(ready, PATIENCE)?;
+    ready.wait(guest, &listening)?;
     let client = guest.run(client.over(connects))?;
     let server = listening.wait()?;
     Ok([server.check()?, client.check()?])
