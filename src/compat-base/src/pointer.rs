@@ -8,6 +8,10 @@
 //! since; NULL, or a struct of the type, for the length of the call. NULL is an error here
 //! (EINVAL), never an access.
 #![allow(unsafe_code, reason = "C's pointers become references")]
+#![expect(
+    clippy::not_unsafe_ptr_arg_deref,
+    reason = "the pointers are C's, with the promises above"
+)]
 
 use std::ptr::NonNull;
 
@@ -164,6 +168,7 @@ impl<T> Out<T> {
     }
 
     /// The place of the next one.
+    #[must_use]
     pub fn after(self, count: usize) -> Self {
         Self(self.0.wrapping_add(count))
     }
@@ -187,6 +192,9 @@ impl<T> Out<T> {
 }
 
 /// The items of an array that C passes.
+///
+/// # Errors
+/// EINVAL for NULL, if there are to be any.
 pub fn items<'a, T>(first: *const T, count: usize) -> Answer<&'a [T]> {
     if count == 0 {
         return Ok(&[]);
@@ -199,6 +207,9 @@ pub fn items<'a, T>(first: *const T, count: usize) -> Answer<&'a [T]> {
 }
 
 /// The items of an array that C passes to be written.
+///
+/// # Errors
+/// EINVAL for NULL, if there are to be any.
 pub fn items_mut<'a, T>(first: *mut T, count: usize) -> Answer<&'a mut [T]> {
     if count == 0 {
         return Ok(&mut []);
@@ -211,6 +222,9 @@ pub fn items_mut<'a, T>(first: *mut T, count: usize) -> Answer<&'a mut [T]> {
 }
 
 /// The text that C passes.
+///
+/// # Errors
+/// EINVAL for NULL, and for bytes that are not UTF-8.
 pub fn text<'a>(start: *const std::ffi::c_char) -> Answer<&'a str> {
     if start.is_null() {
         return Err(Code::INVALID);

@@ -17,8 +17,20 @@ pub struct Mutex(UnsafeCell<libc::pthread_mutex_t>);
 #[repr(transparent)]
 pub struct Condition(UnsafeCell<libc::pthread_cond_t>);
 
+impl Default for Mutex {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Default for Condition {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
 impl Mutex {
-    /// An unlocked one, or one that nobody waits for.
+    /// An unlocked one.
     pub const fn new() -> Self {
         Self(UnsafeCell::new(libc::PTHREAD_MUTEX_INITIALIZER))
     }
@@ -35,7 +47,7 @@ impl Mutex {
 }
 
 impl Condition {
-    /// An unlocked one, or one that nobody waits for.
+    /// One that nobody waits for.
     pub const fn new() -> Self {
         Self(UnsafeCell::new(libc::PTHREAD_COND_INITIALIZER))
     }
@@ -51,11 +63,7 @@ pub fn acknowledge(mutex: &Mutex, condition: &Condition, count: &Cell<u32>, even
 }
 
 /// Waits until as many events were acknowledged as the kernel delivered, for each count.
-pub fn until_acknowledged(
-    mutex: &Mutex,
-    condition: &Condition,
-    counts: &[(&Cell<u32>, u32)],
-) {
+pub fn until_acknowledged(mutex: &Mutex, condition: &Condition, counts: &[(&Cell<u32>, u32)]) {
     mutex.lock();
     while counts
         .iter()

@@ -2,9 +2,9 @@
 //!
 //! # Safety
 //!
-//! Exports names of the library that this one stands for. The lists that C gets consist of memory of
-//! the C library, because programs put such memory into them; each pointer in them is NULL, or of
-//! that kind.
+//! Exports names of the library that this one stands for. The lists that C gets consist of memory
+//! of the C library, because programs put such memory into them; each pointer in them is NULL, or
+//! of that kind.
 #![allow(unsafe_code, reason = "exports names; makes lists for C")]
 
 use std::ffi::{CStr, c_char, c_int, c_void};
@@ -168,11 +168,7 @@ fn look_up(
     done.map(|()| 0)
 }
 
-fn convert(
-    from: &libc::addrinfo,
-    hints: &rdma_addrinfo,
-    found: &mut rdma_addrinfo,
-) -> Answer<()> {
+fn convert(from: &libc::addrinfo, hints: &rdma_addrinfo, found: &mut rdma_addrinfo) -> Answer<()> {
     [found.ai_qp_type, found.ai_port_space] = kinds(hints, from.ai_socktype, from.ai_protocol);
     let length = usize::try_from(from.ai_addrlen).map_err(|_| Code::INVALID)?;
     let bytes = items(from.ai_addr.cast::<u8>().cast_const(), length)?;
@@ -308,10 +304,7 @@ extern "C" fn rdma_resolve_addrinfo(
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn rdma_query_addrinfo(
-    _id: Handle<id::Id>,
-    _into: Out<*mut rdma_addrinfo>,
-) -> c_int {
+extern "C" fn rdma_query_addrinfo(_id: Handle<id::Id>, _into: Out<*mut rdma_addrinfo>) -> c_int {
     minus_one(|| Err(Code::UNSUPPORTED))
 }
 
@@ -342,9 +335,15 @@ mod tests {
     fn what_was_wanted_counts_more_than_what_was_found() {
         let asked = hints(0, qp_type::UC, port_space::IB);
         let found = kinds(&asked, libc::SOCK_STREAM, libc::IPPROTO_TCP);
-        assert_eq!(found.map(c_int::cast_unsigned), [qp_type::UC, port_space::IB]);
+        assert_eq!(
+            found.map(c_int::cast_unsigned),
+            [qp_type::UC, port_space::IB]
+        );
         let found = kinds(&NONE, libc::SOCK_DGRAM, libc::IPPROTO_UDP);
-        assert_eq!(found.map(c_int::cast_unsigned), [qp_type::UD, port_space::UDP]);
+        assert_eq!(
+            found.map(c_int::cast_unsigned),
+            [qp_type::UD, port_space::UDP]
+        );
     }
 
     #[test]
@@ -363,14 +362,24 @@ mod tests {
     fn an_address_of_this_host_is_found_and_freed() {
         let mut found = NONE;
         let asked = hints(PASSIVE | NUMERIC, qp_type::RC, port_space::TCP);
-        let code = resolve(c"127.0.0.1".as_ptr(), c"7471".as_ptr(), Some(&asked), &mut found);
+        let code = resolve(
+            c"127.0.0.1".as_ptr(),
+            c"7471".as_ptr(),
+            Some(&asked),
+            &mut found,
+        );
         assert_eq!(code, Ok(0));
         assert_eq!((found.ai_flags, found.ai_src_len), (PASSIVE, 16));
         let port = items(found.ai_src_addr.cast::<u8>().cast_const(), 16).unwrap();
         assert_eq!(port[2..8], [0x1d, 0x2f, 127, 0, 0, 1]);
         free_parts(&found);
         let mut none = NONE;
-        let code = resolve(c"nowhere".as_ptr(), std::ptr::null(), Some(&asked), &mut none);
+        let code = resolve(
+            c"nowhere".as_ptr(),
+            std::ptr::null(),
+            Some(&asked),
+            &mut none,
+        );
         assert_eq!(code, Ok(libc::EAI_NONAME));
     }
 }

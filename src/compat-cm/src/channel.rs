@@ -5,16 +5,19 @@
 //! Exports names of the library that this one stands for. Events are read by the C library's
 //! `write`, at which a thread may be cancelled: nothing is owned, and no lock is held, across it.
 //! Its command names memory of the caller, which has room for the reply.
-#![allow(unsafe_code, reason = "exports names; writes a command to a descriptor")]
+#![allow(
+    unsafe_code,
+    reason = "exports names; writes a command to a descriptor"
+)]
 
 use std::ffi::c_int;
 use std::os::fd::AsRawFd as _;
 
-use uverbs_core::cm::{self, CmFile};
-use uverbs_core::discover::Options;
-use uverbs_uapi::rdma_user_cm::{
+use uverbs_core::cm::raw::{
     RDMA_USER_CM_CMD_GET_EVENT, rdma_ucm_cmd_hdr, rdma_ucm_event_resp, rdma_ucm_get_event,
 };
+use uverbs_core::cm::{self, CmFile};
+use uverbs_core::discover::Options;
 
 use crate::abi::rdma_event_channel;
 use crate::answer::{Answer, or, pointer};
@@ -39,6 +42,15 @@ struct Request {
     header: rdma_ucm_cmd_hdr,
     body: rdma_ucm_get_event,
 }
+
+/// Bytes of a request after its header, and of its reply.
+const LENGTH: u16 = 8;
+const ROOM: u16 = 336;
+
+const _: () = {
+    assert!(size_of::<rdma_ucm_get_event>() == LENGTH as usize);
+    assert!(size_of::<rdma_ucm_event_resp>() == ROOM as usize);
+};
 
 /// Opens a channel. Its descriptor blocks; programs may change that.
 pub(crate) fn open() -> Answer<Handle<Channel>> {
@@ -75,20 +87,18 @@ pub(crate) extern "C" fn descriptor(channel: Handle<Channel>) -> c_int {
 /// point: nothing here has a destructor. It ends with EINTR after a signal, and with EAGAIN if the
 /// program has made the descriptor non-blocking.
 pub(crate) extern "C" fn read_event(fd: c_int, into: *mut rdma_ucm_event_resp) -> bool {
-    const OUT: u16 = size_of::<rdma_ucm_event_resp>() as u16;
-    const IN: u16 = size_of::<rdma_ucm_get_event>() as u16;
     let request = Request {
         header: rdma_ucm_cmd_hdr {
             cmd: RDMA_USER_CM_CMD_GET_EVENT,
-            r#in: IN,
-            out: OUT,
+            r#in: LENGTH,
+            out: ROOM,
         },
         body: rdma_ucm_get_event {
             response: into.expose_provenance() as u64,
         },
     };
     let size = size_of::<Request>();
-    // SAFETY: the request is as long as that, and the kernel writes at most `OUT` bytes to `into`.
+    // SAFETY: the request is as long as that, and the kernel writes at most `ROOM` bytes to `into`.
     let written = unsafe { libc::write(fd, (&raw const request).cast(), size) };
     if written >= 0 && usize::try_from(written) != Ok(size) {
         set(Code::NO_DATA);

@@ -55,13 +55,11 @@ fn number(asked: Option<u8>, otherwise: u8) -> u8 {
 
 /// The queue pair's number, and whether it has a shared receive queue.
 fn queue_pair(id: &Id, asked: Option<&rdma_conn_param>) -> Answer<(u32, bool)> {
-    match In::of(id.c.qp.get()).get() {
-        Ok(qp) => Ok((qp.qp_num.get(), !qp.srq.is_null())),
-        Err(_) => {
-            let asked = asked.ok_or(Code::INVALID)?;
-            Ok((asked.qp_num, asked.srq != 0))
-        }
+    if let Ok(qp) = In::of(id.c.qp.get()).get() {
+        return Ok((qp.qp_num.get(), !qp.srq.is_null()));
     }
+    let asked = asked.ok_or(Code::INVALID)?;
+    Ok((asked.qp_num, asked.srq != 0))
 }
 
 fn private_data(op: Op, header: &[u8], asked: Option<&rdma_conn_param>) -> Answer<PrivateData> {
@@ -69,7 +67,10 @@ fn private_data(op: Op, header: &[u8], asked: Option<&rdma_conn_param>) -> Answe
     if let Some(asked) = asked
         && !asked.private_data.is_null()
     {
-        let given = items(asked.private_data.cast::<u8>(), asked.private_data_len.into())?;
+        let given = items(
+            asked.private_data.cast::<u8>(),
+            asked.private_data_len.into(),
+        )?;
         bytes.extend_from_slice(given);
     }
     Ok(PrivateData::new(op, &bytes, PrivateData::MOST)?)
@@ -154,12 +155,7 @@ fn accept(id: &Id, asked: Option<&rdma_conn_param>) -> Answer<()> {
     })
 }
 
-fn reject(
-    id: &Id,
-    data: *const c_void,
-    length: u8,
-    reason: RejectReason,
-) -> Answer<c_int> {
+fn reject(id: &Id, data: *const c_void, length: u8, reason: RejectReason) -> Answer<c_int> {
     let given = if data.is_null() {
         &[]
     } else {

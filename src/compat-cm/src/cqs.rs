@@ -65,8 +65,14 @@ pub(crate) fn destroy(id: &Id) {
 /// Takes both out, once each: programs use one object for both directions, too.
 fn each<T>(both: [&Cell<*mut T>; 2]) -> impl Iterator<Item = *mut T> {
     let [one, other] = both.map(|place| place.replace(std::ptr::null_mut()));
-    let other = if other == one { std::ptr::null_mut() } else { other };
-    [one, other].into_iter().filter(|pointer| !pointer.is_null())
+    let other = if other == one {
+        std::ptr::null_mut()
+    } else {
+        other
+    };
+    [one, other]
+        .into_iter()
+        .filter(|pointer| !pointer.is_null())
 }
 
 #[cfg(test)]

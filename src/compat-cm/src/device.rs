@@ -8,6 +8,7 @@ use uverbs_core::cm::BoundDevice;
 
 use crate::answer::Answer;
 use crate::errno::Code;
+use crate::failure::NO_DEVICE;
 use crate::verbs::{self, DeviceList};
 
 /// The ranges of a device that connections are checked against.
@@ -107,12 +108,11 @@ pub(crate) fn some() -> Answer<()> {
 pub(crate) fn of(bound: &BoundDevice) -> Answer<Device> {
     let mut table = table();
     let guid = u64::from_ne_bytes(bound.node_guid.to_bytes());
-    let at = match table.find(bound.index, guid) {
-        Some(at) => at,
-        None => {
-            table.refresh()?;
-            table.find(bound.index, guid).ok_or(Code::new(libc::ENODEV))?
-        }
+    let at = if let Some(at) = table.find(bound.index, guid) {
+        at
+    } else {
+        table.refresh()?;
+        table.find(bound.index, guid).ok_or(NO_DEVICE)?
     };
     let entry = table.entries.get_mut(at).ok_or(Code::INVALID)?;
     entry.open()?;
@@ -206,10 +206,10 @@ impl Table {
 
     /// Asks for the devices that there are now.
     fn refresh(&mut self) -> Answer<()> {
-        let list = DeviceList::new().map_err(|_| Code::new(libc::ENODEV))?;
+        let list = DeviceList::new().map_err(|_| NO_DEVICE)?;
         let now: Vec<*mut ibv_device> = list.all().collect();
         if now.is_empty() {
-            return Err(Code::new(libc::ENODEV));
+            return Err(NO_DEVICE);
         }
         let listed = |entry: &Entry| now.contains(&entry.device.get());
         for at in (0..self.entries.len()).rev() {
@@ -218,7 +218,11 @@ impl Table {
             }
         }
         for device in now {
-            if self.entries.iter().any(|entry| entry.device.get::<ibv_device>() == device) {
+            if self
+                .entries
+                .iter()
+                .any(|entry| entry.device.get::<ibv_device>() == device)
+            {
                 continue;
             }
             let entry = Entry::new(self.next, device);

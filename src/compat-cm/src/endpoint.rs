@@ -28,15 +28,15 @@ const TIMEOUT: c_int = 2000;
 #[unsafe(no_mangle)]
 extern "C" fn rdma_create_ep(
     into: Out<*mut rdma_cm_id>,
-    info: In<rdma_addrinfo>,
+    found: In<rdma_addrinfo>,
     pd: *mut ibv_pd,
     attr: Out<ibv_qp_init_attr>,
 ) -> c_int {
     let mut id = Handle::of(std::ptr::null_mut());
-    if begin(into, info, &mut id) != 0 {
+    if begin(into, found, &mut id) != 0 {
         return -1;
     }
-    if make(id, info, pd, attr) != 0 {
+    if make(id, found, pd, attr) != 0 {
         abandon(id);
         return -1;
     }
@@ -47,13 +47,13 @@ extern "C" fn rdma_create_ep(
 #[inline(never)]
 extern "C" fn begin(
     into: Out<*mut rdma_cm_id>,
-    info: In<rdma_addrinfo>,
+    found: In<rdma_addrinfo>,
     id: &mut Handle<Id>,
 ) -> c_int {
     minus_one(|| {
         into.get()?;
-        let info = info.get()?;
-        let [space, kind] = [info.ai_port_space, info.ai_qp_type].map(c_int::cast_unsigned);
+        let found = found.get()?;
+        let [space, kind] = [found.ai_port_space, found.ai_qp_type].map(c_int::cast_unsigned);
         let none = std::ptr::null_mut();
         *id = id::create(Handle::of(none), none.cast(), space, kind)?;
         Ok(0)
@@ -62,79 +62,82 @@ extern "C" fn begin(
 
 extern "C" fn make(
     id: Handle<Id>,
-    info: In<rdma_addrinfo>,
+    found: In<rdma_addrinfo>,
     pd: *mut ibv_pd,
     attr: Out<ibv_qp_init_attr>,
 ) -> c_int {
-    if is_passive(info) {
-        return listener(id, info, pd, attr);
+    if is_passive(found) {
+        return listener(id, found, pd, attr);
     }
-    if wait::command(id, |id| address(id, info)) != 0 {
+    if wait::command(id, |id| address(id, found)) != 0 {
         return -1;
     }
-    if wait::command(id, |id| route(id, info)) != 0 {
+    if wait::command(id, |id| route(id, found)) != 0 {
         return -1;
     }
-    queue_pair(id, info, pd, attr)
+    queue_pair(id, found, pd, attr)
 }
 
 #[inline(never)]
-extern "C" fn is_passive(info: In<rdma_addrinfo>) -> bool {
-    info.get().is_ok_and(|info| info.ai_flags & PASSIVE != 0)
+extern "C" fn is_passive(found: In<rdma_addrinfo>) -> bool {
+    found.get().is_ok_and(|found| found.ai_flags & PASSIVE != 0)
 }
 
 #[inline(never)]
 extern "C" fn listener(
     id: Handle<Id>,
-    info: In<rdma_addrinfo>,
+    found: In<rdma_addrinfo>,
     pd: *mut ibv_pd,
     attr: Out<ibv_qp_init_attr>,
 ) -> c_int {
     minus_one(|| {
-        let (id, info) = (id.get()?, info.get()?);
-        listen::bind(id, info.ai_src_addr)?;
+        let (id, found) = (id.get()?, found.get()?);
+        listen::bind(id, found.ai_src_addr)?;
         if !pd.is_null() {
             id.c.pd.set(pd);
         }
         if let Ok(attr) = attr.get() {
             let mut attr = *attr;
-            attr.qp_type = info.ai_qp_type.cast_unsigned();
+            attr.qp_type = found.ai_qp_type.cast_unsigned();
             id.state().qp_init = Some(attr);
         }
         Ok(0)
     })
 }
 
-fn address(id: &Id, info: In<rdma_addrinfo>) -> Answer<()> {
-    let info = info.get()?;
-    resolve::address(id, info.ai_src_addr, info.ai_dst_addr, TIMEOUT)
+fn address(id: &Id, found: In<rdma_addrinfo>) -> Answer<()> {
+    let found = found.get()?;
+    resolve::address(id, found.ai_src_addr, found.ai_dst_addr, TIMEOUT)
 }
 
 /// A path that the look-up has found, or one to be looked for.
-fn route(id: &Id, info: In<rdma_addrinfo>) -> Answer<()> {
+fn route(id: &Id, found: In<rdma_addrinfo>) -> Answer<()> {
     const LEVEL: c_int = 1;
     const PATH: c_int = 1;
-    let info = info.get()?;
-    match info.ai_route_len {
+    let found = found.get()?;
+    match found.ai_route_len {
         0 => resolve::route(id, TIMEOUT),
-        length => option::set(id, LEVEL, PATH, info.ai_route, length),
+        length => option::set(id, LEVEL, PATH, found.ai_route, length),
     }
 }
 
 #[inline(never)]
 extern "C" fn queue_pair(
     id: Handle<Id>,
-    info: In<rdma_addrinfo>,
+    found: In<rdma_addrinfo>,
     pd: *mut ibv_pd,
     attr: Out<ibv_qp_init_attr>,
 ) -> c_int {
     minus_one(|| {
-        let (id, info) = (id.get()?, info.get()?);
+        let (id, found) = (id.get()?, found.get()?);
         if let Ok(attr) = attr.get() {
-            attr.qp_type = info.ai_qp_type.cast_unsigned();
+            attr.qp_type = found.ai_qp_type.cast_unsigned();
             qp::create(id, pd, attr)?;
         }
-        let header = items(info.ai_connect.cast::<u8>().cast_const(), info.ai_connect_len)?;
+        let header = items(
+            found.ai_connect.cast::<u8>().cast_const(),
+            found.ai_connect_len,
+        )?;
         id.state().connect_header = header.to_vec();
         Ok(0)
     })

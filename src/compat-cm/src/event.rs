@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use uverbs_compat_base::abi::{ibv_ah_attr, ibv_gid, ibv_global_route};
 use uverbs_core::cm::EventKind;
-use uverbs_uapi::rdma_user_cm::{
+use uverbs_core::cm::raw::{
     RDMA_MAX_PRIVATE_DATA, rdma_ucm_conn_param, rdma_ucm_event_resp, rdma_ucm_ud_param,
 };
 use zerocopy::{FromBytes as _, IntoBytes as _};

@@ -8,9 +8,9 @@
 
 use std::ffi::c_int;
 
+use uverbs_core::cm::raw::rdma_ucm_event_resp;
 use uverbs_core::cm::{self, EventKind};
 use uverbs_core::types::Ece;
-use uverbs_uapi::rdma_user_cm::rdma_ucm_event_resp;
 
 use crate::abi::rdma_cm_event;
 use crate::answer::{Answer, minus_one};
@@ -64,10 +64,7 @@ extern "C" fn take(
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn rdma_get_cm_event(
-    channel: Handle<Channel>,
-    into: Out<*mut rdma_cm_event>,
-) -> c_int {
+extern "C" fn rdma_get_cm_event(channel: Handle<Channel>, into: Out<*mut rdma_cm_event>) -> c_int {
     let Ok(into) = into.get() else {
         set(Code::INVALID);
         return -1;
@@ -101,11 +98,7 @@ fn ece(raw: &rdma_ucm_event_resp) -> Ece {
 }
 
 /// An event of an id.
-fn of_id(
-    owner: Owner,
-    kind: EventKind,
-    raw: &rdma_ucm_event_resp,
-) -> Answer<Option<Box<Event>>> {
+fn of_id(owner: Owner, kind: EventKind, raw: &rdma_ucm_event_resp) -> Answer<Option<Box<Event>>> {
     let handle = owner.id();
     let id = handle.get()?;
     let ends = matches!(kind, EventKind::Rejected | EventKind::Disconnected);
@@ -220,4 +213,3 @@ fn of_group(
     event.join = Some(join);
     Ok(event)
 }
-

@@ -40,10 +40,14 @@ extern "C" fn rdma_listen(id: Handle<Id>, backlog: c_int) -> c_int {
 
 #[unsafe(no_mangle)]
 extern "C" fn rdma_get_src_port(id: Handle<Id>) -> u16 {
-    or(0, || Ok(peer::port(&id.get()?.c.route.addr.src_storage.get())))
+    or(0, || {
+        Ok(peer::port(&id.get()?.c.route.addr.src_storage.get()))
+    })
 }
 
 #[unsafe(no_mangle)]
 extern "C" fn rdma_get_dst_port(id: Handle<Id>) -> u16 {
-    or(0, || Ok(peer::port(&id.get()?.c.route.addr.dst_storage.get())))
+    or(0, || {
+        Ok(peer::port(&id.get()?.c.route.addr.dst_storage.get()))
+    })
 }

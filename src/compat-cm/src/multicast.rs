@@ -121,7 +121,9 @@ extern "C" fn rdma_join_multicast(
     address: *const c_void,
     context: *mut c_void,
 ) -> c_int {
-    wait::command(id, |own| join(id, own, address, MulticastJoin::Full, context))
+    wait::command(id, |own| {
+        join(id, own, address, MulticastJoin::Full, context)
+    })
 }
 
 /// Which fields of the struct count.

@@ -47,9 +47,7 @@ impl Setting {
             Self::TypeOfService(value) => cm::set_type_of_service(file, id, *value),
             Self::ReuseAddress(value) => cm::set_reuse_address(file, id, *value),
             Self::FamilyOnly(value) => cm::set_address_family_only(file, id, *value),
-            Self::AckTimeout(value) => {
-                cm::set_ack_timeout(file, id, AckTimeout::from_raw(*value))
-            }
+            Self::AckTimeout(value) => cm::set_ack_timeout(file, id, AckTimeout::from_raw(*value)),
             Self::Paths(paths) => cm::set_paths(file, id, paths),
         }
     }

@@ -66,8 +66,8 @@ mod tests {
         assert_eq!(path.hop_limit, 47);
         assert_eq!((path.traffic_class, path.reversible), (48, 1));
         assert_eq!(path.pkey.to_ne_bytes(), [50, 51]);
-        assert_eq!((path.sl, path.mtu), (53 & 0xf, 54 & 0x1f));
-        assert_eq!((path.rate, path.packet_life_time), (55 & 0x1f, 56 & 0x1f));
+        assert_eq!((path.sl, path.mtu), (5, 22));
+        assert_eq!((path.rate, path.packet_life_time), (23, 24));
         assert_eq!(path.preference, 5);
     }
 }

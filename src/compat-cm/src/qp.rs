@@ -37,9 +37,8 @@ fn create_extended(id: &Id, attr: &mut ibv_qp_init_attr_ex) -> Answer<()> {
     } else if In::of(attr.pd).get()?.context != id.c.verbs.get() {
         return Err(Code::INVALID);
     }
-    let differs = |own: *mut ibv_cq, given: *mut ibv_cq| {
-        !own.is_null() && !given.is_null() && own != given
-    };
+    let differs =
+        |own: *mut ibv_cq, given: *mut ibv_cq| !own.is_null() && !given.is_null() && own != given;
     if differs(id.c.recv_cq.get(), attr.recv_cq) || differs(id.c.send_cq.get(), attr.send_cq) {
         return Err(Code::INVALID);
     }

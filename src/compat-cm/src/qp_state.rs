@@ -93,11 +93,13 @@ pub(crate) fn stop(id: &Id, state: QpState) -> Answer<()> {
 
 /// The peer has answered: has the queue pair ready, and tells the peer.
 pub(crate) fn answered(id: &Id, remote: Ece) -> Answer<()> {
-    let done = agree(id, remote).and_then(|()| establish(id)).and_then(|()| {
-        let agreed = query_ece(id.c.qp.get())?;
-        id.state().local_ece.options = agreed.options;
-        Ok(())
-    });
+    let done = agree(id, remote)
+        .and_then(|()| establish(id))
+        .and_then(|()| {
+            let agreed = query_ece(id.c.qp.get())?;
+            id.state().local_ece.options = agreed.options;
+            Ok(())
+        });
     if done.is_err() {
         let _ = to_error(id);
     }
@@ -163,11 +165,7 @@ pub(crate) fn set_ece(qp: *mut ibv_qp, vendor_id: u32, options: u32) -> Answer<(
 
 /// For programs that move their queue pairs themselves.
 #[unsafe(no_mangle)]
-extern "C" fn rdma_init_qp_attr(
-    id: Handle<Id>,
-    attr: Out<ibv_qp_attr>,
-    mask: Out<c_int>,
-) -> c_int {
+extern "C" fn rdma_init_qp_attr(id: Handle<Id>, attr: Out<ibv_qp_attr>, mask: Out<c_int>) -> c_int {
     minus_one(|| {
         let place = attr.get()?;
         mask.get()?;

@@ -65,7 +65,10 @@ pub(crate) fn paths(id: &Id) -> Answer<()> {
         return Ok(());
     }
     let count = i32::try_from(found.len()).map_err(|_| Code::INVALID)?;
-    let paths: Box<[_]> = found.iter().map(|path| Cell::new(path::to_c(path))).collect();
+    let paths: Box<[_]> = found
+        .iter()
+        .map(|path| Cell::new(path::to_c(path)))
+        .collect();
     let mut state = id.state();
     state.paths.push(paths);
     if let Some(first) = state.paths.last().and_then(|paths| paths.first()) {

@@ -41,7 +41,11 @@ pub(crate) fn route(id: &Id, timeout: c_int) -> Answer<()> {
     if id.c.verbs.get().is_null() {
         return Err(NO_DEVICE);
     }
-    Ok(cm::resolve_route(&id.channel()?.file, id.number(), time(timeout))?)
+    Ok(cm::resolve_route(
+        &id.channel()?.file,
+        id.number(),
+        time(timeout),
+    )?)
 }
 
 #[unsafe(no_mangle)]

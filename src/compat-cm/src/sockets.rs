@@ -1,6 +1,6 @@
-//! The sockets of this library (`rsocket` and what is called with one), which are left out: they are
-//! a protocol of their own on top of connections. Programs that only mention them have to start
-//! nevertheless, because the loader looks for all names that a program mentions: calls answer
+//! The sockets of this library (`rsocket` and what is called with one), which are left out: they
+//! are a protocol of their own on top of connections. Programs that only mention them have to start
+//! nevertheless, and the loader looks for all names that a program mentions: calls answer
 //! EOPNOTSUPP.
 //!
 //! # Safety

@@ -16,7 +16,7 @@ use uverbs_compat_base::abi::{
     ibv_gid, ibv_pd, ibv_port_attr, ibv_qp, ibv_qp_attr, ibv_qp_init_attr, ibv_qp_init_attr_ex,
     ibv_srq, ibv_srq_init_attr, ibv_srq_init_attr_ex, ibv_xrcd, ibv_xrcd_init_attr, verbs_context,
 };
-use uverbs_uapi::ib_user_verbs::{ib_uverbs_ah_attr, ib_uverbs_qp_attr};
+use uverbs_core::cm::raw::{ib_uverbs_ah_attr, ib_uverbs_qp_attr};
 
 use crate::answer::Answer;
 use crate::errno::Code;

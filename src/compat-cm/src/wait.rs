@@ -2,8 +2,8 @@
 //! read it, until the next one.
 //!
 //! A thread may be cancelled while it waits. Then the C library unwinds its frames, which must not
-//! come to one that catches: in the functions that wait nothing has a destructor, and what may panic
-//! is in others, which are not merged with them.
+//! come to one that catches: in the functions that wait nothing has a destructor, and what may
+//! panic is in others, which are not merged with them.
 
 use std::ffi::c_int;
 

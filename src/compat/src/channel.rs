@@ -3,9 +3,10 @@
 //! # Safety
 //!
 //! Exports names of the library that this one stands for. Events are read by the C library's
-//! `read`, at which a thread may be cancelled: nothing is owned, and no lock is held, across it. The C
-//! library then unwinds the frames of the thread, and the language ends the process if one of them
-//! has a destructor or may catch. So functions that wait only call others that are not inlined.
+//! `read`, at which a thread may be cancelled: nothing is owned, and no lock is held, across it.
+//! The C library then unwinds the frames of the thread, and the language ends the process if one of
+//! them has a destructor or may catch. So functions that wait only call others that are not
+//! inlined.
 #![allow(unsafe_code, reason = "exports names; reads from a descriptor")]
 
 use std::cell::Cell;

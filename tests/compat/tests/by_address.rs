@@ -1,5 +1,5 @@
-//! Programs of librdmacm, and perftest's that connect by address, over this project's `librdmacm` and
-//! over Debian's.
+//! Programs of librdmacm, and perftest's that connect by address, over this project's `librdmacm`
+//! and over Debian's.
 #![allow(
     clippy::panic,
     clippy::unwrap_used,
@@ -105,12 +105,32 @@ fn connections_and_datagrams() {
     const DONE: &str = "return status 0";
     let guest = boot().unwrap();
     let games = [
-        game("ucmatose", STARTING, [&["-c", "3"], &["-s", ADDRESS, "-c", "3"]], DONE),
+        game(
+            "ucmatose",
+            STARTING,
+            [&["-c", "3"], &["-s", ADDRESS, "-c", "3"]],
+            DONE,
+        ),
         // Ids move to other channels.
-        game("ucmatose", STARTING, [&["-c", "3", "-m"], &["-s", ADDRESS, "-c", "3", "-m"]], DONE),
+        game(
+            "ucmatose",
+            STARTING,
+            [&["-c", "3", "-m"], &["-s", ADDRESS, "-c", "3", "-m"]],
+            DONE,
+        ),
         // With a type of service, and from a given address.
-        game("ucmatose", STARTING, [&["-b", ADDRESS], &["-s", ADDRESS, "-t", "32"]], DONE),
-        game("udaddy", STARTING, [&["-c", "3"], &["-s", ADDRESS, "-c", "3"]], DONE),
+        game(
+            "ucmatose",
+            STARTING,
+            [&["-b", ADDRESS], &["-s", ADDRESS, "-t", "32"]],
+            DONE,
+        ),
+        game(
+            "udaddy",
+            STARTING,
+            [&["-c", "3"], &["-s", ADDRESS, "-c", "3"]],
+            DONE,
+        ),
     ];
     with_each(&guest, &games);
     assert_eq!(finish(guest).unwrap(), [""; 0]);
@@ -141,7 +161,10 @@ fn synchronous_ids() {
 fn many_at_a_time() {
     let guest = boot().unwrap();
     let args: [&[_]; 2] = [&["-q", "100000"], &["-s", ADDRESS, "-q", "200000"]];
-    with_each(&guest, &[game("cmtime", Ready::Listens(7471), args, "destroy qp")]);
+    with_each(
+        &guest,
+        &[game("cmtime", Ready::Listens(7471), args, "destroy qp")],
+    );
     assert_eq!(finish(guest).unwrap(), [""; 0]);
 }
 
@@ -177,7 +200,10 @@ fn multicast() {
 #[test]
 fn perftest() {
     const WAITING: Ready = Ready::Says("Waiting for client");
-    let args: [&[_]; 2] = [&["-R", "-F", "-n", "50"], &["-R", "-F", "-n", "50", ADDRESS]];
+    let args: [&[_]; 2] = [
+        &["-R", "-F", "-n", "50"],
+        &["-R", "-F", "-n", "50", ADDRESS],
+    ];
     let games = ["ib_send_lat", "ib_write_bw", "ib_read_bw"]
         .map(|program| game(program, WAITING, args, "#iterations"));
     let guest = boot().unwrap();

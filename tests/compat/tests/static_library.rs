@@ -59,7 +59,12 @@ int main(void)
 
 /// Compiles and links it, with musl's headers and start files.
 fn compile(libraries: &Path) -> PathBuf {
-    let packages = ["musl-dev", "libibverbs-dev", "librdmacm-dev", "linux-libc-dev"];
+    let packages = [
+        "musl-dev",
+        "libibverbs-dev",
+        "librdmacm-dev",
+        "linux-libc-dev",
+    ];
     let root = Packages::new(SUITE, &packages).alone().folder().unwrap();
     let (headers, musl) = (
         root.join("usr/include"),

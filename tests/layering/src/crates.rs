@@ -33,6 +33,16 @@ pub struct Package {
     needs: Vec<String>,
 }
 
+/// What the libraries for C programs are made of.
+const FOR_C: [&str; 3] = ["uverbs-compat", "uverbs-compat-base", "uverbs-compat-cm"];
+
+impl Package {
+    /// Whether others get it: published, or in a library for C programs.
+    pub fn delivered(&self) -> bool {
+        self.shipped || FOR_C.contains(&self.name.as_str())
+    }
+}
+
 impl Crates {
     /// Runs cargo metadata.
     pub fn read() -> Self {
@@ -80,11 +90,9 @@ impl Crates {
         self.packages.values().filter(|package| package.shipped)
     }
 
-    /// The published crates, and the one that is delivered as a library for C programs.
+    /// The published crates, and those that are delivered as libraries for C programs.
     pub fn delivered(&self) -> impl Iterator<Item = &Package> {
-        self.packages
-            .values()
-            .filter(|package| package.shipped || package.name == "uverbs-compat")
+        self.packages.values().filter(|package| package.delivered())
     }
 
     /// The direct dependencies that a crate is built with.

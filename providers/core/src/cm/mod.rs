@@ -47,6 +47,7 @@ mod params;
 mod private_data;
 mod qp;
 mod query;
+pub mod raw;
 mod reject;
 mod resolve;
 mod service;

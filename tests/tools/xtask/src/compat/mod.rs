@@ -189,4 +189,3 @@ fn link(file: &Path, map: &Path, inputs: &[&Path]) -> anyhow::Result<()> {
         .args(inputs);
     Ok(host::run(&mut command)?)
 }
-
