@@ -1,18 +1,4 @@
-//! Threads of C programs that are cancelled while they wait for an event.
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
-
-use std::fs;
-use std::path::{Path, PathBuf};
-use std::process::Command as Program;
-
-use compat_tests::Library::{Debian, Ours};
-use compat_tests::by_address::{Side, boot_with, finish};
-use compat_tests::{SUITE, libraries};
-use testbed::cargo::workspace;
-use testbed::{Packages, host};
-
-/// Has one thread after another wait, cancels it, and expects that its handler has run.
-const PROGRAM: &str = r#"
+/* Has one thread after another wait, cancels it, and expects that its handler has run. */
 #include <infiniband/verbs.h>
 #include <netinet/in.h>
 #include <pthread.h>
@@ -108,40 +94,4 @@ int main(void)
 	rdma_free_devices(devices);
 	rdma_destroy_event_channel(channel);
 	return 0;
-}
-"#;
-
-fn compile(libraries: &Path) -> PathBuf {
-    let packages = ["libibverbs-dev", "librdmacm-dev", "linux-libc-dev"];
-    let root = Packages::new(SUITE, &packages).alone().folder().unwrap();
-    let folder = workspace().join("target/compat-cancelled");
-    fs::create_dir_all(&folder).unwrap();
-    let (source, program) = (folder.join("program.c"), folder.join("cancelled"));
-    fs::write(&source, PROGRAM).unwrap();
-    let mut link = Program::new("cc");
-    link.args(["-O1", "-pthread", "-I"])
-        .arg(root.join("usr/include"))
-        .arg("-o")
-        .args([&program, &source])
-        .arg(format!("-L{}", libraries.display()))
-        .args(["-lrdmacm", "-libverbs"]);
-    host::run(&mut link).unwrap();
-    program
-}
-
-#[test]
-fn a_thread_that_waits_can_be_cancelled() {
-    let program = compile(&libraries().unwrap());
-    let guest = boot_with(|machine| machine.with_binary(program, "cancelled")).unwrap();
-    for library in [Ours, Debian] {
-        let side = Side {
-            program: "cancelled",
-            args: &[],
-        };
-        let output = guest.run(side.over(library)).unwrap();
-        let said = output.stdout_text();
-        output.check().unwrap();
-        assert_eq!(said.trim(), "1 1 1 1 0", "{library:?}");
-    }
-    assert_eq!(finish(guest).unwrap(), [""; 0]);
 }
