@@ -1,5 +1,5 @@
-//! C programs of this project over both libraries: threads that are cancelled, and that destroy what
-//! others wait for; and over this project's alone: what is refused.
+//! C programs of this project over both libraries: threads that are cancelled, and that destroy
+//! what others wait for; and over this project's alone: what is refused.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::fs;
@@ -48,8 +48,8 @@ fn over(libraries: &[Library], name: &str, expected: &str) {
     assert_eq!(finish(guest).unwrap(), [""; 0]);
 }
 
-/// Waiting for completions, asynchronous events, events of a channel, and requests; then what waited
-/// is destroyed.
+/// Waiting for completions, asynchronous events, events of a channel, and requests; then what
+/// waited is destroyed.
 #[test]
 fn a_thread_that_waits_can_be_cancelled() {
     over(&[Ours, Debian], "cancelled", "1 1 1 1 0");

@@ -41,7 +41,7 @@ const GROUPS: [(&str, &[&str]); 12] = [
     ("facade", &["src"]),
     ("command-line tool", &["src/cli", "src/bin"]),
     (
-        "libraries for C",
+        "library for C",
         &["src/compat", "src/compat-base", "src/compat-cm"],
     ),
     (
