@@ -28,7 +28,8 @@ const ETHERNET_BITS: c_int = 0xe0_0000;
 /// The attributes for a state, and which of them count.
 fn attributes(id: &Id, state: QpState) -> Answer<(ibv_qp_attr, c_int)> {
     let raw = cm::init_qp_attr_raw(&id.channel()?.file, id.number(), state)?;
-    let mut attr = ibv_qp_attr::default();
+    // Not every libibverbs takes the state over.
+    let mut attr = state_only(state);
     verbs::qp_attr(&raw, &mut attr);
     Ok((attr, raw.qp_attr_mask.cast_signed()))
 }

@@ -13,8 +13,10 @@ use testbed::{
 
 /// Names the folder of libraries that were built before.
 const BUILT: &str = "UVERBS_COMPAT_LIBRARIES";
-/// Where the libraries are in the guest.
+/// Where the libraries are in the guest: all, all but the last, the last.
 const FOLDER: &str = "/opt/compat";
+const VERBS_FOLDER: &str = "/opt/compat-verbs";
+const CM_FOLDER: &str = "/opt/compat-cm";
 /// The files that `cargo xtask compat` makes.
 pub const FILES: [&str; 3] = ["libibverbs.so.1", "libmlx5.so.1", "librdmacm.so.1"];
 /// The Debian suite whose programs and headers are used.
@@ -22,13 +24,17 @@ pub const SUITE: &str = "trixie";
 /// How long a server may take to listen, and a run to end.
 const PATIENCE: Duration = Duration::from_secs(90);
 
-/// Whose library a program is run over.
+/// Whose libraries a program is run over.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Library {
     /// This project's.
     Ours,
     /// Debian's.
     Debian,
+    /// This project's libibverbs, and Debian's librdmacm.
+    OurVerbs,
+    /// Debian's libibverbs, and this project's librdmacm.
+    OurCm,
 }
 
 /// The two devices of a guest.
@@ -86,10 +92,17 @@ pub fn boot(devices: Devices) -> Result<Guest, Error> {
 fn with_both(machine: Machine) -> Result<Machine, Error> {
     let folder = libraries()?;
     let machine = machine.with_debian_tools().debian_suite(SUITE);
-    let with = |machine: Machine, file: &str| {
-        machine.with_file(folder.join(file), &format!("{FOLDER}/{file}"))
+    let with = |machine: Machine, (file, inside): (&str, &str)| {
+        machine.with_file(folder.join(file), &format!("{inside}/{file}"))
     };
-    Ok(FILES.into_iter().fold(machine, with))
+    let [verbs, vendor, cm] = FILES;
+    let apart = [
+        (verbs, VERBS_FOLDER),
+        (vendor, VERBS_FOLDER),
+        (cm, CM_FOLDER),
+    ];
+    let all = FILES.map(|file| (file, FOLDER));
+    Ok(all.into_iter().chain(apart).fold(machine, with))
 }
 
 impl Devices {
@@ -124,10 +137,13 @@ impl Library {
         let command = Command::new(program)
             .args(args.iter().copied())
             .timeout(PATIENCE);
-        match self {
-            Self::Ours => command.env("LD_LIBRARY_PATH", FOLDER),
-            Self::Debian => command,
-        }
+        let folder = match self {
+            Self::Ours => FOLDER,
+            Self::OurVerbs => VERBS_FOLDER,
+            Self::OurCm => CM_FOLDER,
+            Self::Debian => return command,
+        };
+        command.env("LD_LIBRARY_PATH", folder)
     }
 }
 

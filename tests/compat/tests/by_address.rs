@@ -6,7 +6,7 @@
     reason = "a test fails by panicking"
 )]
 
-use compat_tests::Library::{self, Debian, Ours};
+use compat_tests::Library::{self, Debian, OurCm, OurVerbs, Ours};
 use compat_tests::by_address::{ADDRESS, Ready, Side, boot, finish, play};
 use testbed::Guest;
 
@@ -45,8 +45,12 @@ fn game(
 
 /// Plays each with each library on each side.
 fn with_each(guest: &Guest, games: &[Game]) {
+    with(guest, games, &PAIRS);
+}
+
+fn with(guest: &Guest, games: &[Game], pairs: &[[Library; 2]]) {
     for game in games {
-        for libraries in PAIRS {
+        for &libraries in pairs {
             let (server, client) = (game.server, game.client);
             let outputs = play(guest, server, game.ready, client, libraries);
             let outputs = outputs
@@ -152,6 +156,21 @@ fn synchronous_ids() {
     };
     let games: Vec<_> = games.into_iter().zip(clients).map(with).collect();
     with_each(&guest, &games);
+    assert_eq!(finish(guest).unwrap(), [""; 0]);
+}
+
+/// A program may have one library of this project and the other of Debian's.
+#[test]
+fn one_library_of_each() {
+    const STARTING: Ready = Ready::Says("starting server");
+    const DONE: &str = "return status 0";
+    let asks: &[_] = &["-s", ADDRESS];
+    let guest = boot().unwrap();
+    let games = [
+        game("ucmatose", STARTING, [&[], asks], DONE),
+        game("udaddy", STARTING, [&[], asks], DONE),
+    ];
+    with(&guest, &games, &[[OurCm, OurVerbs], [OurVerbs, OurCm]]);
     assert_eq!(finish(guest).unwrap(), [""; 0]);
 }
 

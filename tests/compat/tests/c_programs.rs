@@ -5,12 +5,16 @@
 use std::fs;
 use std::path::PathBuf;
 use std::process::Command as Program;
+use std::time::Duration;
 
 use compat_tests::Library::{self, Debian, Ours};
 use compat_tests::by_address::{Side, boot_with, finish};
 use compat_tests::{SUITE, libraries};
 use testbed::cargo::workspace;
-use testbed::{Packages, host};
+use testbed::{Command, Machine, Packages, host};
+
+/// How long a program may take to listen.
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Compiles a program, with Debian's headers.
 fn compile(name: &str) -> PathBuf {
@@ -58,6 +62,30 @@ fn a_thread_that_waits_can_be_cancelled() {
 #[test]
 fn ids_are_destroyed_while_others_read_their_events() {
     over(&[Ours, Debian], "threads", "0 failures, many events");
+}
+
+/// Listeners hear of it, and can be destroyed; nothing can be bound to the address any more.
+#[test]
+fn a_device_is_removed() {
+    let program = compile("removed");
+    for library in [Ours, Debian] {
+        let add = |machine: Machine| machine.with_binary(program.clone(), "removed");
+        let guest = boot_with(add).unwrap();
+        let side = Side {
+            program: "removed",
+            args: &[],
+        };
+        let listening = guest.spawn(side.over(library)).unwrap();
+        listening.wait_for_text("listening", PATIENCE).unwrap();
+        let removed = guest.run(Command::shell("rdma link del rxe0")).unwrap();
+        removed.check().unwrap();
+        let output = listening.wait().unwrap();
+        let said = output.stdout_text();
+        output.check().unwrap();
+        let expected = "RDMA_CM_EVENT_DEVICE_REMOVAL 0, 0, No such device";
+        assert!(said.contains(expected), "{library:?}: {said}");
+        assert_eq!(finish(guest).unwrap(), [""; 0]);
+    }
 }
 
 /// Debian's library does not look for NULL.
