@@ -10,6 +10,11 @@ use crate::root;
 /// The target of static programs. Crates that are only for other systems are not built for it.
 const TARGET: &str = "x86_64-unknown-linux-musl";
 
+/// The library for C programs.
+const LIBRARY: &str = "uverbs-compat";
+/// The folder of crates with the names of others.
+const STAND_INS: &str = "/src/compat/sys/";
+
 /// All crates that are built from the workspace, with every feature.
 #[derive(Debug)]
 pub struct Crates {
@@ -80,11 +85,11 @@ impl Crates {
         self.packages.values().filter(|package| package.shipped)
     }
 
-    /// The published crates, and the one that is delivered as a library for C programs.
+    /// What others get.
     pub fn delivered(&self) -> impl Iterator<Item = &Package> {
         self.packages
             .values()
-            .filter(|package| package.shipped || package.name == "uverbs-compat")
+            .filter(|package| package.is_delivered())
     }
 
     /// The direct dependencies that a crate is built with.
@@ -108,6 +113,15 @@ impl Crates {
             }
         }
         found
+    }
+}
+
+impl Package {
+    /// Whether it is published, or delivered as a library for C programs, or stands for a crate
+    /// that binds that library.
+    pub fn is_delivered(&self) -> bool {
+        let is_library = self.ours && self.name == LIBRARY;
+        self.shipped || is_library || self.ours && self.manifest.contains(STAND_INS)
     }
 }
 

@@ -1,0 +1,94 @@
+//! Completions, which users of this crate read by methods.
+#![allow(non_camel_case_types, reason = "the name of the header")]
+
+use crate::{ibv_wc_flags, ibv_wc_opcode, ibv_wc_status};
+
+/// `ibv_wc`—one completion, as `ibv_poll_cq` writes it.
+///
+/// If it failed, only its number, status, queue pair and vendor's error are valid.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct ibv_wc {
+    wr_id: u64,
+    status: ibv_wc_status::Type,
+    opcode: ibv_wc_opcode::Type,
+    vendor_err: u32,
+    byte_len: u32,
+    /// Immediate data in network byte order, or the key that the peer invalidated: `wc_flags` says
+    /// which.
+    pub imm_data: u32,
+    /// The number of the queue pair on this side.
+    pub qp_num: u32,
+    /// The number of the sender's queue pair: of messages that a UD queue pair received.
+    pub src_qp: u32,
+    /// What else is valid.
+    pub wc_flags: ibv_wc_flags,
+    /// The index of the partition key: of queue pair 1.
+    pub pkey_index: u16,
+    /// The sender's LID: of messages that a UD queue pair received.
+    pub slid: u16,
+    /// The service level: of messages that a UD queue pair received.
+    pub sl: u8,
+    /// The low bits of the LID that the message was sent to: of messages that a UD queue pair
+    /// received.
+    pub dlid_path_bits: u8,
+}
+
+impl ibv_wc {
+    /// The number that the program gave the request.
+    pub fn wr_id(&self) -> u64 {
+        self.wr_id
+    }
+
+    /// Bytes that were received, or read from the peer. For a UD queue pair they include 40 for the
+    /// global routing header.
+    #[expect(
+        clippy::len_without_is_empty,
+        reason = "the name that users of this crate call"
+    )]
+    pub fn len(&self) -> usize {
+        self.byte_len as usize
+    }
+
+    /// Whether the request succeeded.
+    pub fn is_valid(&self) -> bool {
+        self.status == ibv_wc_status::IBV_WC_SUCCESS
+    }
+
+    /// The status and the vendor's own number of an error, if there was one.
+    pub fn error(&self) -> Option<(ibv_wc_status::Type, u32)> {
+        (!self.is_valid()).then_some((self.status, self.vendor_err))
+    }
+
+    /// What the request was.
+    pub fn opcode(&self) -> ibv_wc_opcode::Type {
+        self.opcode
+    }
+
+    /// Immediate data, if the message carried any.
+    pub fn imm_data(&self) -> Option<u32> {
+        let carried = (self.wc_flags & ibv_wc_flags::IBV_WC_WITH_IMM).0 != 0;
+        (self.is_valid() && carried).then_some(self.imm_data)
+    }
+}
+
+/// A failed one, so that a place which was never polled into does not look like a success.
+impl Default for ibv_wc {
+    fn default() -> Self {
+        Self {
+            wr_id: 0,
+            status: ibv_wc_status::IBV_WC_GENERAL_ERR,
+            opcode: ibv_wc_opcode::IBV_WC_LOCAL_INV,
+            vendor_err: 0,
+            byte_len: 0,
+            imm_data: 0,
+            qp_num: 0,
+            src_qp: 0,
+            wc_flags: ibv_wc_flags(0),
+            pkey_index: 0,
+            slid: 0,
+            sl: 0,
+            dlid_path_bits: 0,
+        }
+    }
+}
