@@ -1,0 +1,147 @@
+//! Crates that bind libibverbs, over the crates that stand for their `-sys` crates: no C is built,
+//! and their own examples and tests run as static programs.
+#![allow(
+    clippy::panic,
+    clippy::unwrap_used,
+    reason = "a test fails by panicking"
+)]
+
+use std::fs;
+use std::path::Path;
+use std::time::Duration;
+
+use compat_tests::crates::{CRATES, PATCHED, build_programs, packages};
+use compat_tests::kernel;
+use object::elf::{FileHeader64, PT_INTERP};
+use object::read::elf::{FileHeader as _, ProgramHeader as _};
+use object::{Endianness, elf};
+use testbed::cargo::Built;
+use testbed::{Command, Guest, Machine};
+
+/// What builds, finds or binds C.
+const C_BUILDERS: [&str; 5] = ["bindgen", "cc", "cmake", "pkg-config", "vcpkg"];
+/// The kernel's numbers, written in Rust.
+const RUST_IN_SYS: &str = "linux-raw-sys";
+/// Those of theirs that make no connections by address.
+const EXAMPLES: [&str; 5] = [
+    "loopback",
+    "show_gids",
+    "ibv_devinfo",
+    "rc_pingpong",
+    "rc_pingpong_split",
+];
+const TESTS: [&str; 5] = [
+    "test_atomic",
+    "test_cq",
+    "test_mr_and_cq",
+    "test_post_send",
+    "test_qp",
+];
+const PATIENCE: Duration = Duration::from_secs(90);
+
+#[test]
+fn no_c_is_built_for_rust_crates() {
+    let packages = packages().unwrap();
+    assert!(packages.len() > 50, "{packages:#?}");
+    for package in &packages {
+        let name = package.name.as_str();
+        assert_eq!(package.links, None, "{name} links C");
+        assert!(!C_BUILDERS.contains(&name), "{name} is needed");
+        let patched = PATCHED.contains(&name);
+        assert!(
+            !name.ends_with("-sys") || patched || name == RUST_IN_SYS,
+            "{name} binds something"
+        );
+        assert!(
+            !patched || !package.is_from_registry,
+            "{name} is not patched"
+        );
+        assert!(
+            !CRATES.contains(&name) || package.is_from_registry,
+            "{name} is not that of crates.io"
+        );
+    }
+    for name in CRATES.iter().chain(&PATCHED) {
+        let found = packages.iter().any(|package| package.name == *name);
+        assert!(found, "{name} is not needed");
+    }
+}
+
+/// Whether nothing has to be loaded before a program can run.
+fn is_static(program: &Path) -> bool {
+    let data = fs::read(program).unwrap();
+    let header = FileHeader64::<Endianness>::parse(&*data).unwrap();
+    let endian = header.endian().unwrap();
+    let mut segments = header.program_headers(endian, &*data).unwrap().iter();
+    assert_eq!(header.e_machine(endian), elf::EM_X86_64);
+    !segments.any(|segment| segment.p_type(endian) == PT_INTERP)
+}
+
+/// A guest with the programs, and with nothing else that they could load.
+fn boot(programs: &[Built]) -> Guest {
+    let mut machine = Machine::new(kernel().unwrap());
+    for program in programs {
+        assert!(is_static(&program.path), "{}", program.path.display());
+        machine = machine.with_binary(&program.path, &program.name);
+    }
+    machine.boot().unwrap()
+}
+
+fn run(guest: &Guest, program: &str, args: &[&str]) -> String {
+    let command = Command::new(program).args(args.iter().copied());
+    let output = guest.run(command.timeout(PATIENCE)).unwrap();
+    output.check().unwrap().stdout_text()
+}
+
+/// Both sides on one device.
+fn ping_pong(guest: &Guest, program: &str) {
+    let both = |args: &[&'static str]| {
+        let args = [&["-g", "1", "-n", "200"], args].concat();
+        Command::new(program).args(args).timeout(PATIENCE)
+    };
+    let server = guest.spawn(both(&[])).unwrap();
+    // The server says nothing before a client comes; a client that comes too early is refused.
+    let client = loop {
+        let output = guest.run(both(&["127.0.0.1"])).unwrap();
+        if !output.stderr_text().contains("Connection refused") {
+            break output;
+        }
+        std::thread::sleep(Duration::from_millis(100));
+    };
+    for output in [client, server.wait().unwrap()] {
+        let said = output.check().unwrap().stdout_text();
+        assert!(said.contains("200 iters in"), "{program}: {said}");
+    }
+}
+
+#[test]
+fn rust_crates_run_without_c() {
+    let mut targets = Vec::new();
+    for (kind, names) in [("--example", EXAMPLES), ("--test", TESTS)] {
+        targets.extend(names.iter().flat_map(|name| [kind, name]));
+    }
+    let programs = build_programs(&targets).unwrap();
+    assert_eq!(programs.len(), EXAMPLES.len() + TESTS.len());
+    let guest = boot(&programs);
+
+    let said = run(&guest, "loopback", &[]);
+    let mut ended: Vec<_> = said.lines().collect();
+    ended.sort_unstable();
+    assert_eq!(ended, ["received", "sent"]);
+
+    let gids = run(&guest, "show_gids", &[]);
+    assert!(gids.contains("RoCEv2") && gids.contains("rxe0"), "{gids}");
+    let device = run(&guest, "ibv_devinfo", &[]);
+    assert!(device.contains("Active (4)"), "{device}");
+    for program in ["rc_pingpong", "rc_pingpong_split"] {
+        ping_pong(&guest, program);
+    }
+    for test in TESTS {
+        let said = run(&guest, test, &["--test-threads=1"]);
+        assert!(
+            said.contains("test result: ok.") && !said.contains(" 0 passed"),
+            "{test}: {said}"
+        );
+    }
+    guest.power_off().unwrap();
+}
