@@ -18,3 +18,4 @@ use uverbs_compat as _;
 
 pub use bindings::*;
 pub use completion::ibv_wc;
+pub use libc::{pthread_cond_t, pthread_mutex_t};
