@@ -8,6 +8,7 @@
 
 use std::fs;
 use std::path::Path;
+use std::sync::OnceLock;
 use std::time::Duration;
 
 use compat_tests::crates::{CRATES, PATCHED, build_programs, packages};
@@ -16,7 +17,7 @@ use object::elf::{FileHeader64, PT_INTERP};
 use object::read::elf::{FileHeader as _, ProgramHeader as _};
 use object::{Endianness, elf};
 use testbed::cargo::Built;
-use testbed::{Command, Guest, Machine};
+use testbed::{Command, Function, Guest, Machine};
 
 /// What builds, finds or binds C.
 const C_BUILDERS: [&str; 5] = ["bindgen", "cc", "cmake", "pkg-config", "vcpkg"];
@@ -38,6 +39,8 @@ const TESTS: [&str; 5] = [
     "test_qp",
 ];
 const PATIENCE: Duration = Duration::from_secs(90);
+/// How often a client tries to reach its server.
+const TRIES: usize = 100;
 
 #[test]
 fn no_c_is_built_for_rust_crates() {
@@ -77,14 +80,21 @@ fn is_static(program: &Path) -> bool {
     !segments.any(|segment| segment.p_type(endian) == PT_INTERP)
 }
 
-/// A guest with the programs, and with nothing else that they could load.
-fn boot(programs: &[Built]) -> Guest {
-    let mut machine = Machine::new(kernel().unwrap());
-    for program in programs {
-        assert!(is_static(&program.path), "{}", program.path.display());
-        machine = machine.with_binary(&program.path, &program.name);
-    }
-    machine.boot().unwrap()
+/// Their examples and tests, built once.
+fn programs() -> &'static [Built] {
+    static BUILT: OnceLock<Vec<Built>> = OnceLock::new();
+    BUILT.get_or_init(|| {
+        let mut targets = Vec::new();
+        for (kind, names) in [("--example", EXAMPLES), ("--test", TESTS)] {
+            targets.extend(names.iter().flat_map(|name| [kind, name]));
+        }
+        let built = build_programs(&targets).unwrap();
+        assert_eq!(built.len(), EXAMPLES.len() + TESTS.len());
+        for program in &built {
+            assert!(is_static(&program.path), "{}", program.path.display());
+        }
+        built
+    })
 }
 
 fn run(guest: &Guest, program: &str, args: &[&str]) -> String {
@@ -100,48 +110,55 @@ fn ping_pong(guest: &Guest, program: &str) {
         Command::new(program).args(args).timeout(PATIENCE)
     };
     let server = guest.spawn(both(&[])).unwrap();
+    let connect = || guest.run(both(&["127.0.0.1"])).unwrap();
     // The server says nothing before a client comes; a client that comes too early is refused.
-    let client = loop {
-        let output = guest.run(both(&["127.0.0.1"])).unwrap();
-        if !output.stderr_text().contains("Connection refused") {
-            break output;
+    let mut client = connect();
+    for _ in 0..TRIES {
+        if !client.stderr_text().contains("Connection refused") {
+            break;
         }
         std::thread::sleep(Duration::from_millis(100));
-    };
+        client = connect();
+    }
     for output in [client, server.wait().unwrap()] {
         let said = output.check().unwrap().stdout_text();
         assert!(said.contains("200 iters in"), "{program}: {said}");
     }
 }
 
-#[test]
-fn rust_crates_run_without_c() {
-    let mut targets = Vec::new();
-    for (kind, names) in [("--example", EXAMPLES), ("--test", TESTS)] {
-        targets.extend(names.iter().flat_map(|name| [kind, name]));
+/// Runs all of them in a guest that has nothing which they could load.
+fn run_all(mut machine: Machine, device: &str) {
+    for program in programs() {
+        machine = machine.with_binary(&program.path, &program.name);
     }
-    let programs = build_programs(&targets).unwrap();
-    assert_eq!(programs.len(), EXAMPLES.len() + TESTS.len());
-    let guest = boot(&programs);
-
+    let guest = machine.boot().unwrap();
     let said = run(&guest, "loopback", &[]);
     let mut ended: Vec<_> = said.lines().collect();
     ended.sort_unstable();
     assert_eq!(ended, ["received", "sent"]);
 
     let gids = run(&guest, "show_gids", &[]);
-    assert!(gids.contains("RoCEv2") && gids.contains("rxe0"), "{gids}");
-    let device = run(&guest, "ibv_devinfo", &[]);
-    assert!(device.contains("Active (4)"), "{device}");
+    assert!(gids.contains("RoCEv2") && gids.contains(device), "{gids}");
+    let described = run(&guest, "ibv_devinfo", &[]);
+    assert!(described.contains("Active (4)"), "{described}");
     for program in ["rc_pingpong", "rc_pingpong_split"] {
         ping_pong(&guest, program);
     }
     for test in TESTS {
         let said = run(&guest, test, &["--test-threads=1"]);
-        assert!(
-            said.contains("test result: ok.") && !said.contains(" 0 passed"),
-            "{test}: {said}"
-        );
+        let passed = said.contains("test result: ok.") && !said.contains(" 0 passed");
+        assert!(passed, "{test}: {said}");
     }
     guest.power_off().unwrap();
+}
+
+#[test]
+fn rust_crates_run_without_c_on_rxe() {
+    run_all(Machine::new(kernel().unwrap()), "rxe0");
+}
+
+#[test]
+fn rust_crates_run_without_c_on_connectx() {
+    let machine = Machine::new(kernel().unwrap()).connectx(&[Function::Roce]);
+    run_all(machine, "mlx5_0");
 }
