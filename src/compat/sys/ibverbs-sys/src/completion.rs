@@ -92,3 +92,46 @@ impl Default for ibv_wc {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn its_layout_is_that_of_the_library() {
+        let known = uverbs_compat::layouts().find(|layout| layout.name == "ibv_wc");
+        let known = known.expect("the library has this struct");
+        assert_eq!(size_of::<ibv_wc>(), known.size);
+        macro_rules! offsets {
+            ($($field:ident)*) => {
+                [$((stringify!($field), std::mem::offset_of!(ibv_wc, $field))),*]
+            };
+        }
+        let ours = offsets! {
+            wr_id status opcode vendor_err byte_len imm_data qp_num src_qp wc_flags pkey_index slid
+            sl dlid_path_bits
+        };
+        assert_eq!(ours, *known.fields);
+    }
+
+    #[test]
+    fn a_place_that_was_never_written_is_an_error() {
+        let wc = ibv_wc::default();
+        assert_eq!(wc.error(), Some((ibv_wc_status::IBV_WC_GENERAL_ERR, 0)));
+        assert!(!wc.is_valid());
+    }
+
+    #[test]
+    fn immediate_data_is_that_of_a_success_which_carries_some() {
+        let mut wc = ibv_wc {
+            status: ibv_wc_status::IBV_WC_SUCCESS,
+            imm_data: 7,
+            ..ibv_wc::default()
+        };
+        assert_eq!((wc.imm_data(), wc.error()), (None, None));
+        wc.wc_flags = ibv_wc_flags::IBV_WC_WITH_IMM;
+        assert_eq!(wc.imm_data(), Some(7));
+        wc.status = ibv_wc_status::IBV_WC_WR_FLUSH_ERR;
+        assert_eq!(wc.imm_data(), None);
+    }
+}

@@ -457,3 +457,30 @@ pub unsafe fn rdma_get_recv_comp(id: *mut rdma_cm_id, wc: *mut ibv_wc) -> c_int 
     // SAFETY: the caller promises the same of its queue.
     unsafe { completion(cq, channel, wc) }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_receive_outside_of_its_region_is_refused() {
+        // SAFETY: it consists of numbers and of pointers that may be null.
+        let mut mr = unsafe { std::mem::zeroed::<ibv_mr>() };
+        mr.addr = std::ptr::without_provenance_mut(0x1000);
+        mr.length = 0x100;
+        for (address, length) in [
+            (0xfff, 1),
+            (0x1000, 0x101),
+            (0x1100, 1),
+            (0x1000, usize::MAX),
+        ] {
+            set_errno(0);
+            let addr = std::ptr::without_provenance_mut(address);
+            // SAFETY: the region exists, and nothing else is touched before it is compared.
+            let answer =
+                unsafe { rdma_post_recv(null_mut(), null_mut(), addr, length, &raw mut mr) };
+            let errno = std::io::Error::last_os_error().raw_os_error();
+            assert_eq!((answer, errno), (-1, Some(libc::EINVAL)), "{address:#x}");
+        }
+    }
+}

@@ -292,3 +292,25 @@ pub unsafe fn ibv_query_device_ex(
     // SAFETY: the caller's promises are passed on.
     unsafe { ibv_query_device(context, plain) }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_byte_of_a_key_starts_over() {
+        // SAFETY: nothing is demanded.
+        assert_eq!(unsafe { ibv_inc_rkey(0x1234_56ff) }, 0x1234_5600);
+        // SAFETY: as above.
+        assert_eq!(unsafe { ibv_inc_rkey(0x1234_5607) }, 0x1234_5608);
+    }
+
+    #[test]
+    fn a_kind_of_queue_pair_is_a_bit() {
+        // SAFETY: nothing is demanded.
+        let supported = |caps, kind| unsafe { ibv_is_qpt_supported(caps, kind) };
+        assert_eq!(supported(1 << 2, ibv_qp_type::IBV_QPT_RC), 1);
+        assert_eq!(supported(1 << 2, ibv_qp_type::IBV_QPT_UC), 0);
+        assert_eq!(supported(u32::MAX, ibv_qp_type::IBV_QPT_DRIVER), 0);
+    }
+}

@@ -170,3 +170,42 @@ macro_rules! extended_slots {
 }
 
 pub(crate) use {extended_slot, extended_slots, operations, own_slots};
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What a context of this kind has of the member that is next to it, and of the newest one.
+    fn found(marker: usize, size: usize) -> [bool; 2] {
+        // SAFETY: it consists of numbers and of pointers that may be null.
+        let mut all = unsafe { std::mem::zeroed::<verbs_context>() };
+        all.sz = size;
+        all.context.abi_compat = std::ptr::without_provenance_mut(marker);
+        let context = (&raw mut all)
+            .wrapping_byte_add(std::mem::offset_of!(verbs_context, context))
+            .cast::<ibv_context>();
+        let oldest = std::mem::offset_of!(verbs_context, open_xrcd);
+        [oldest, 0].map(|offset| {
+            // SAFETY: it is the end of `all`.
+            unsafe { extended(context, offset) }.is_some()
+        })
+    }
+
+    #[test]
+    fn members_are_looked_for_within_the_size_of_an_extended_context() {
+        let size = size_of::<verbs_context>();
+        assert_eq!(found(usize::MAX, size), [true, true]);
+        assert_eq!(found(usize::MAX, size + 64), [true, true]);
+        assert_eq!(found(usize::MAX, size - 8), [true, false]);
+        assert_eq!(found(0, size), [false, false]);
+    }
+
+    #[test]
+    fn an_empty_slot_is_answered_as_c_programs_expect() {
+        assert_eq!(c_int::unsupported(), libc::EOPNOTSUPP);
+        set_errno(0);
+        assert!(<*mut ibv_qp>::unsupported().is_null());
+        let errno = std::io::Error::last_os_error().raw_os_error();
+        assert_eq!(errno, Some(libc::EOPNOTSUPP));
+    }
+}
