@@ -37,7 +37,7 @@ pub struct Package {
 pub fn packages() -> Result<Vec<Package>, Error> {
     let mut metadata = command();
     metadata
-        .args(["metadata", "--locked", "--format-version=1", "--quiet"])
+        .args(["metadata", "--format-version=1", "--quiet"])
         .args(["--filter-platform", MUSL, "--manifest-path"])
         .arg(workspace().join(DOWNSTREAM).join("Cargo.toml"));
     let text = host::capture(&mut metadata)?;
@@ -64,7 +64,10 @@ pub fn packages() -> Result<Vec<Package>, Error> {
 ///
 /// # Errors
 /// A package that is missing, or does not build.
-pub fn build_programs(targets: &[&str]) -> Result<Vec<Built>, Error> {
+pub fn build_programs(
+    examples: &[&'static str],
+    tests: &[&'static str],
+) -> Result<Vec<Built>, Error> {
     let folder = workspace().join("target/compat-downstream");
     fs::create_dir_all(&folder).map_err(file(&folder))?;
     for package in packages()? {
@@ -72,20 +75,23 @@ pub fn build_programs(targets: &[&str]) -> Result<Vec<Built>, Error> {
             copy(&package.folder, &folder.join(&package.name))?;
         }
     }
-    let downstream = workspace().join(DOWNSTREAM);
-    let lock = downstream.join("Cargo.lock");
+    let lock = workspace().join(DOWNSTREAM).join("Cargo.lock");
     fs::copy(&lock, folder.join("Cargo.lock")).map_err(file(&lock))?;
     let manifest = folder.join("Cargo.toml");
     fs::write(&manifest, workspace_manifest()).map_err(file(&manifest))?;
     let manifest = manifest.display().to_string();
-    let fixed = [
-        "build",
-        "--offline",
-        "--profile=dev",
-        "--manifest-path",
-        &manifest,
-    ];
-    build(&[&fixed, targets].concat())
+    let fixed = ["--offline", "--profile=dev", "--manifest-path", &manifest];
+    let each = |option: &'static str, names: &[&'static str]| {
+        let words = names.iter().flat_map(|&name| [option, name]);
+        words.collect::<Vec<_>>()
+    };
+    let examples = each("--example", examples);
+    let tests = each("--test", tests);
+    let mut built = build(&[&["build"], &fixed[..], &examples].concat())?;
+    built.extend(build(
+        &[&["test", "--no-run"], &fixed[..], &tests].concat(),
+    )?);
+    Ok(built)
 }
 
 /// A workspace of these packages, with the lines that a user writes.

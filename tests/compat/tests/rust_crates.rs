@@ -84,11 +84,7 @@ fn is_static(program: &Path) -> bool {
 fn programs() -> &'static [Built] {
     static BUILT: OnceLock<Vec<Built>> = OnceLock::new();
     BUILT.get_or_init(|| {
-        let mut targets = Vec::new();
-        for (kind, names) in [("--example", EXAMPLES), ("--test", TESTS)] {
-            targets.extend(names.iter().flat_map(|name| [kind, name]));
-        }
-        let built = build_programs(&targets).unwrap();
+        let built = build_programs(&EXAMPLES, &TESTS).unwrap();
         assert_eq!(built.len(), EXAMPLES.len() + TESTS.len());
         for program in &built {
             assert!(is_static(&program.path), "{}", program.path.display());
