@@ -99,8 +99,8 @@ fn run(guest: &Guest, program: &str, args: &[&str]) -> String {
     output.check().unwrap().stdout_text()
 }
 
-/// Some tests give the device 10 ms and then expect a completion: on a busy host it may take longer,
-/// and they are run again.
+/// Some tests give the device 10 ms and then expect a completion: on a busy host it may take
+/// longer, and they are run again.
 fn run_test(guest: &Guest, test: &str) -> String {
     let run = || {
         let command = Command::new(test).arg("--test-threads=1");
