@@ -1,6 +1,8 @@
-//! Debian's C programs in a guest, each over this project's libraries or over Debian's own.
+//! Debian's C programs in a guest, each over this project's libraries or over Debian's own; and
+//! programs of crates that bind those libraries.
 
 pub mod by_address;
+pub mod crates;
 
 use std::path::PathBuf;
 use std::process::Command as Program;
@@ -65,15 +67,21 @@ pub fn libraries() -> Result<PathBuf, Error> {
     Ok(folder)
 }
 
-/// A machine with the kernel that the variable `UVERBS_TEST_KERNEL` names (6.12 unless set), and
-/// the devices.
+/// The kernel that the variable `UVERBS_TEST_KERNEL` names, 6.12 unless set.
 ///
 /// # Errors
-/// A kernel that cannot be obtained.
-pub fn machine(devices: Devices) -> Result<Machine, Error> {
+/// There is none of that name.
+pub fn kernel() -> Result<Kernel, Error> {
     let kernel = std::env::var("UVERBS_TEST_KERNEL");
-    let kernel = Kernel::named(kernel.as_deref().unwrap_or("6.12"))?;
-    let machine = Machine::new(kernel);
+    Kernel::named(kernel.as_deref().unwrap_or("6.12"))
+}
+
+/// A machine with that kernel and the devices.
+///
+/// # Errors
+/// As [`kernel`].
+pub fn machine(devices: Devices) -> Result<Machine, Error> {
+    let machine = Machine::new(kernel()?);
     Ok(match devices {
         Devices::Rxe => machine.topology(Topology::TwoHosts),
         Devices::Connectx => machine.connectx(&[Function::Ib; 2]),

@@ -10,6 +10,9 @@ use crate::root;
 /// The target of static programs. Crates that are only for other systems are not built for it.
 const TARGET: &str = "x86_64-unknown-linux-musl";
 
+/// The folder of crates with the names of others.
+const STAND_INS: &str = "/src/compat/sys/";
+
 /// All crates that are built from the workspace, with every feature.
 #[derive(Debug)]
 pub struct Crates {
@@ -37,9 +40,11 @@ pub struct Package {
 const FOR_C: [&str; 3] = ["uverbs-compat", "uverbs-compat-base", "uverbs-compat-cm"];
 
 impl Package {
-    /// Whether others get it: published, or in a library for C programs.
+    /// Whether others get it: published, or in a library for C programs, or in place of a crate
+    /// that binds one.
     pub fn delivered(&self) -> bool {
-        self.shipped || FOR_C.contains(&self.name.as_str())
+        let stands_in = self.ours && self.manifest.contains(STAND_INS);
+        self.shipped || stands_in || FOR_C.contains(&self.name.as_str())
     }
 }
 
@@ -90,7 +95,7 @@ impl Crates {
         self.packages.values().filter(|package| package.shipped)
     }
 
-    /// The published crates, and those that are delivered as libraries for C programs.
+    /// What others get.
     pub fn delivered(&self) -> impl Iterator<Item = &Package> {
         self.packages.values().filter(|package| package.delivered())
     }

@@ -11,7 +11,7 @@ use std::fs;
 use layering::{Crates, sources};
 
 /// Every edge between delivered crates that the design permits. `docs/ARCHITECTURE.md` draws them.
-const EDGES: [(&str, &[&str]); 11] = [
+const EDGES: [(&str, &[&str]); 13] = [
     ("uverbs-uapi", &[]),
     ("uverbs-core", &["uverbs-uapi"]),
     ("uverbs-rxe", &["uverbs-core", "uverbs-uapi"]),
@@ -36,6 +36,9 @@ const EDGES: [(&str, &[&str]); 11] = [
         "uverbs-compat-cm",
         &["uverbs-compat", "uverbs-compat-base", "uverbs-core"],
     ),
+    // Declarations of their functions, for Rust programs that were written for other crates.
+    ("ibverbs-sys", &["uverbs-compat"]),
+    ("rdma-mummy-sys", &["uverbs-compat", "uverbs-compat-cm"]),
     ("uverbs-fake", &["uverbs-core", "uverbs-uapi"]),
 ];
 
