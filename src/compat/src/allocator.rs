@@ -17,13 +17,8 @@ use uverbs_core::Errno;
 use uverbs_core::discover::fork::Registration;
 use uverbs_core::hw::{QueueBuffer, QueueMemory};
 
-use crate::abi::ibv_pd;
+use crate::abi::{Alloc, Free, ibv_pd};
 use crate::fork;
-
-/// `ibv_parent_domain_init_attr::alloc`: domain, its context, bytes, alignment, resource.
-pub(crate) type Alloc = extern "C" fn(*mut ibv_pd, *mut c_void, usize, usize, u64) -> *mut c_void;
-/// `ibv_parent_domain_init_attr::free`: domain, its context, memory, resource.
-pub(crate) type Free = extern "C" fn(*mut ibv_pd, *mut c_void, *mut c_void, u64);
 
 /// `IBV_ALLOCATOR_USE_DEFAULT`.
 const USE_DEFAULT: usize = usize::MAX;

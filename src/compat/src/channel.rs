@@ -4,6 +4,9 @@
 //!
 //! Exports names of the library that this one stands for. Events are read by the C library's
 //! `read`, at which a thread may be cancelled: nothing is owned, and no lock is held, across it.
+//! The C library then unwinds the frames of the thread, and the language ends the process if one of
+//! them has a destructor or may catch. So functions that wait only call others that are not
+//! inlined.
 #![allow(unsafe_code, reason = "exports names; reads from a descriptor")]
 
 use std::cell::Cell;
@@ -109,6 +112,11 @@ extern "C" fn ibv_get_cq_event(
     if !read_event(channel.c.fd, &raw mut cookie, 1) {
         return -1;
     }
+    deliver(cookie, cq, cq_context)
+}
+
+#[inline(never)]
+extern "C" fn deliver(cookie: u64, cq: Out<*mut ibv_cq>, cq_context: Out<*mut c_void>) -> c_int {
     minus_one(|| {
         let found = events::find(cookie).ok_or(Code::new(libc::EIO))?;
         let queue = found.pointer.cast::<ibv_cq>();

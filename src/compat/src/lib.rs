@@ -4,14 +4,13 @@
 //! for Rust. `cargo xtask compat` links it to `libibverbs.so.1`, with the versions of [`symbols`],
 //! and makes a `libmlx5.so.1` alongside it. What works is listed in `docs/guide/drop-in.md`.
 //!
-//! Modules follow the headers: `abi` has their structs, the others their functions, by object.
-//! Arguments from C are taken by the types of `pointer`, and answers given by those of `answer`, so
-//! most functions contain no unsafe code of their own; each is exported, which is unsafe by itself.
+//! Modules follow the headers: `abi` of `uverbs-compat-base` has their structs, the others their
+//! functions, by object. Arguments from C are taken by the types of `pointer` there, and answers
+//! given by those of `answer`, so most functions contain no unsafe code of their own; each is
+//! exported, which is unsafe by itself.
 
-mod abi;
 mod ah;
 mod allocator;
-mod answer;
 mod builder;
 
 mod channel;
@@ -20,7 +19,6 @@ mod cq;
 mod device;
 mod dv;
 mod env;
-mod errno;
 mod events;
 mod extended;
 mod flow;
@@ -30,7 +28,6 @@ mod lock;
 mod memory;
 mod monitor;
 mod pd;
-mod pointer;
 mod post;
 mod qp;
 mod qp_ex;
@@ -43,7 +40,13 @@ mod strings;
 mod stubs;
 pub mod symbols;
 mod users;
-mod wait;
 mod window;
 
-pub use abi::{Layout, layouts};
+use uverbs_compat_base::{abi, answer, errno, pointer, wait};
+
+pub use uverbs_compat_base::abi::Layout;
+
+/// The layouts of all structs.
+pub fn layouts() -> impl Iterator<Item = &'static Layout> {
+    abi::layouts().chain(dv::VENDOR)
+}

@@ -34,8 +34,14 @@ extern "C" fn ibv_get_async_event(context: Handle<Context>, event: Out<ibv_async
     if !read_event(opened.events(), words.as_mut_ptr(), WORDS) {
         return -1;
     }
+    deliver(&words, event)
+}
+
+/// Apart from the function that waits: see [`crate::channel`].
+#[inline(never)]
+extern "C" fn deliver(words: &[u64; WORDS], event: Out<ibv_async_event>) -> c_int {
     minus_one(|| {
-        let [element, kind] = words;
+        let [element, kind] = *words;
         let [a, b, c, d, ..] = kind.to_ne_bytes();
         let event_type = u32::from_ne_bytes([a, b, c, d]);
         let element = match AsyncEventType::from_raw(event_type).object() {

@@ -1,27 +1,10 @@
 //! The table of exported names and their versions.
 
-/// One exported name.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub struct Symbol {
-    /// The version node: `IBVERBS_1.1`.
-    pub version: &'static str,
-    /// The name.
-    pub name: &'static str,
-    /// Whether calls are carried out; otherwise they answer EOPNOTSUPP, or nothing.
-    pub is_own: bool,
-}
+pub use uverbs_compat_base::symbols::Symbol;
 
 /// All of them, in the order of their versions.
 pub fn all() -> impl Iterator<Item = Symbol> {
-    include_str!("../symbols.txt").lines().filter_map(|line| {
-        let mut words = line.split(' ');
-        let version = words.next().filter(|word| *word != "#")?;
-        Some(Symbol {
-            version,
-            name: words.next()?,
-            is_own: words.next()? == "own",
-        })
-    })
+    uverbs_compat_base::symbols::of(include_str!("../symbols.txt"))
 }
 
 #[cfg(test)]

@@ -1,4 +1,8 @@
-//! Debian's C programs in a guest, each over this project's library or over Debian's own.
+//! Debian's C programs in a guest, each over this project's libraries or over Debian's own; and
+//! programs of crates that bind those libraries.
+
+pub mod by_address;
+pub mod crates;
 
 use std::path::PathBuf;
 use std::process::Command as Program;
@@ -11,22 +15,28 @@ use testbed::{
 
 /// Names the folder of libraries that were built before.
 const BUILT: &str = "UVERBS_COMPAT_LIBRARIES";
-/// Where the libraries are in the guest.
+/// Where the libraries are in the guest: all, all but the last, the last.
 const FOLDER: &str = "/opt/compat";
+const VERBS_FOLDER: &str = "/opt/compat-verbs";
+const CM_FOLDER: &str = "/opt/compat-cm";
 /// The files that `cargo xtask compat` makes.
-pub const FILES: [&str; 2] = ["libibverbs.so.1", "libmlx5.so.1"];
+pub const FILES: [&str; 3] = ["libibverbs.so.1", "libmlx5.so.1", "librdmacm.so.1"];
 /// The Debian suite whose programs and headers are used.
 pub const SUITE: &str = "trixie";
 /// How long a server may take to listen, and a run to end.
 const PATIENCE: Duration = Duration::from_secs(90);
 
-/// Whose library a program is run over.
+/// Whose libraries a program is run over.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Library {
     /// This project's.
     Ours,
     /// Debian's.
     Debian,
+    /// This project's libibverbs, and Debian's librdmacm.
+    OurVerbs,
+    /// Debian's libibverbs, and this project's librdmacm.
+    OurCm,
 }
 
 /// The two devices of a guest.
@@ -57,15 +67,21 @@ pub fn libraries() -> Result<PathBuf, Error> {
     Ok(folder)
 }
 
-/// A machine with the kernel that the variable `UVERBS_TEST_KERNEL` names (6.12 unless set), and
-/// the devices.
+/// The kernel that the variable `UVERBS_TEST_KERNEL` names, 6.12 unless set.
 ///
 /// # Errors
-/// A kernel that cannot be obtained.
-pub fn machine(devices: Devices) -> Result<Machine, Error> {
+/// There is none of that name.
+pub fn kernel() -> Result<Kernel, Error> {
     let kernel = std::env::var("UVERBS_TEST_KERNEL");
-    let kernel = Kernel::named(kernel.as_deref().unwrap_or("6.12"))?;
-    let machine = Machine::new(kernel);
+    Kernel::named(kernel.as_deref().unwrap_or("6.12"))
+}
+
+/// A machine with that kernel and the devices.
+///
+/// # Errors
+/// As [`kernel`].
+pub fn machine(devices: Devices) -> Result<Machine, Error> {
+    let machine = Machine::new(kernel()?);
     Ok(match devices {
         Devices::Rxe => machine.topology(Topology::TwoHosts),
         Devices::Connectx => machine.connectx(&[Function::Ib; 2]),
@@ -77,13 +93,24 @@ pub fn machine(devices: Devices) -> Result<Machine, Error> {
 /// # Errors
 /// A kernel, a tool or a package that cannot be obtained, by name; a guest that does not boot.
 pub fn boot(devices: Devices) -> Result<Guest, Error> {
+    with_both(machine(devices)?)?.boot()
+}
+
+/// Debian's programs, and this project's libraries beside Debian's.
+fn with_both(machine: Machine) -> Result<Machine, Error> {
     let folder = libraries()?;
-    let mut machine = machine(devices)?;
-    machine = machine.with_debian_tools().debian_suite(SUITE);
-    for file in FILES {
-        machine = machine.with_file(folder.join(file), &format!("{FOLDER}/{file}"));
-    }
-    machine.boot()
+    let machine = machine.with_debian_tools().debian_suite(SUITE);
+    let with = |machine: Machine, (file, inside): (&str, &str)| {
+        machine.with_file(folder.join(file), &format!("{inside}/{file}"))
+    };
+    let [verbs, vendor, cm] = FILES;
+    let apart = [
+        (verbs, VERBS_FOLDER),
+        (vendor, VERBS_FOLDER),
+        (cm, CM_FOLDER),
+    ];
+    let all = FILES.map(|file| (file, FOLDER));
+    Ok(all.into_iter().chain(apart).fold(machine, with))
 }
 
 impl Devices {
@@ -118,10 +145,13 @@ impl Library {
         let command = Command::new(program)
             .args(args.iter().copied())
             .timeout(PATIENCE);
-        match self {
-            Self::Ours => command.env("LD_LIBRARY_PATH", FOLDER),
-            Self::Debian => command,
-        }
+        let folder = match self {
+            Self::Ours => FOLDER,
+            Self::OurVerbs => VERBS_FOLDER,
+            Self::OurCm => CM_FOLDER,
+            Self::Debian => return command,
+        };
+        command.env("LD_LIBRARY_PATH", folder)
     }
 }
 

@@ -1,4 +1,4 @@
-//! Sizes and offsets of the structs, compared with the real header.
+//! Sizes and offsets of the structs, compared with the real headers.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::fmt::Write as _;
@@ -21,9 +21,14 @@ const NEWER: [&str; 6] = [
 
 /// A C program that is refused if a layout differs.
 fn program() -> String {
-    let headers = ["stddef.h", "infiniband/verbs.h", "infiniband/mlx5dv.h"];
+    let headers = [
+        "stddef.h",
+        "infiniband/verbs.h",
+        "infiniband/mlx5dv.h",
+        "rdma/rdma_cma.h",
+    ];
     let mut text: String = headers.map(|name| format!("#include <{name}>\n")).concat();
-    for layout in uverbs_compat::layouts() {
+    for layout in uverbs_compat::layouts().chain(uverbs_compat_cm::layouts()) {
         let name = layout.name;
         let grown = if name == "verbs_context" {
             NEWER.len() * size_of::<usize>()
@@ -51,12 +56,13 @@ fn program() -> String {
 }
 
 #[test]
-fn structs_are_those_of_the_header() {
-    let packages = Packages::new(SUITE, &["libibverbs-dev", "linux-libc-dev"]).alone();
+fn structs_are_those_of_the_headers() {
+    let packages = ["libibverbs-dev", "librdmacm-dev", "linux-libc-dev"];
+    let packages = Packages::new(SUITE, &packages).alone();
     let headers = packages.folder().unwrap().join("usr/include");
     let text = program();
     let asserted = text.matches("_Static_assert").count();
-    assert!(asserted > 400, "only {asserted} facts");
+    assert!(asserted > 500, "only {asserted} facts");
     let folder = workspace().join("target/compat");
     fs::create_dir_all(&folder).unwrap();
     let file = folder.join("layouts.c");

@@ -13,11 +13,31 @@ use compat_tests::{Devices, SUITE, libraries, machine};
 use testbed::cargo::workspace;
 use testbed::{Command, Packages, host};
 
-/// Lists devices as static programs do, and opens the first.
+/// Lists devices as static programs do, opens the first, and listens for connections.
 const PROGRAM: &str = r#"
 #define RDMA_STATIC_PROVIDERS mlx5, rxe
 #include <infiniband/verbs.h>
+#include <netinet/in.h>
+#include <rdma/rdma_cma.h>
 #include <stdio.h>
+
+/* Listens at any address and port. */
+static int port(void)
+{
+	struct sockaddr_in address = { .sin_family = AF_INET };
+	struct rdma_event_channel *channel = rdma_create_event_channel();
+	struct rdma_cm_id *id;
+	int port = 0;
+
+	if (!channel || rdma_create_id(channel, &id, NULL, RDMA_PS_TCP))
+		return 0;
+	if (!rdma_bind_addr(id, (struct sockaddr *)&address) && !rdma_listen(id, 1))
+		port = ntohs(rdma_get_src_port(id));
+	if (rdma_destroy_id(id))
+		return 0;
+	rdma_destroy_event_channel(channel);
+	return port;
+}
 
 int main(void)
 {
@@ -28,6 +48,8 @@ int main(void)
 
 	if (!context || ibv_query_device_ex(context, NULL, &attr))
 		return 1;
+	if (!port())
+		return 2;
 	printf("%s %d\n", ibv_get_device_name(list[0]), attr.orig_attr.phys_port_cnt);
 	ibv_close_device(context);
 	ibv_free_device_list(list);
@@ -37,7 +59,12 @@ int main(void)
 
 /// Compiles and links it, with musl's headers and start files.
 fn compile(libraries: &Path) -> PathBuf {
-    let packages = ["musl-dev", "libibverbs-dev", "linux-libc-dev"];
+    let packages = [
+        "musl-dev",
+        "libibverbs-dev",
+        "librdmacm-dev",
+        "linux-libc-dev",
+    ];
     let root = Packages::new(SUITE, &packages).alone().folder().unwrap();
     let (headers, musl) = (
         root.join("usr/include"),
@@ -71,7 +98,7 @@ fn compile(libraries: &Path) -> PathBuf {
             &source,
         ])
         .arg(format!("-L{}", libraries.display()))
-        .args(["-l:libibverbs.a", "-l:libunwind.a"])
+        .args(["-l:librdmacm.a", "-l:libibverbs.a", "-l:libunwind.a"])
         .arg(musl.join("libc.a"))
         .arg(own("libgcc.a"))
         .arg(musl.join("libc.a"))

@@ -10,6 +10,9 @@ use crate::root;
 /// The target of static programs. Crates that are only for other systems are not built for it.
 const TARGET: &str = "x86_64-unknown-linux-musl";
 
+/// The folder of crates with the names of others.
+const STAND_INS: &str = "/src/compat/sys/";
+
 /// All crates that are built from the workspace, with every feature.
 #[derive(Debug)]
 pub struct Crates {
@@ -31,6 +34,18 @@ pub struct Package {
     pub manifest: String,
     /// What it is built with: normal dependencies and those of its build script, by id.
     needs: Vec<String>,
+}
+
+/// What the libraries for C programs are made of.
+const FOR_C: [&str; 3] = ["uverbs-compat", "uverbs-compat-base", "uverbs-compat-cm"];
+
+impl Package {
+    /// Whether others get it: published, or in a library for C programs, or in place of a crate
+    /// that binds one.
+    pub fn delivered(&self) -> bool {
+        let stands_in = self.ours && self.manifest.contains(STAND_INS);
+        self.shipped || stands_in || FOR_C.contains(&self.name.as_str())
+    }
 }
 
 impl Crates {
@@ -80,11 +95,9 @@ impl Crates {
         self.packages.values().filter(|package| package.shipped)
     }
 
-    /// The published crates, and the one that is delivered as a library for C programs.
+    /// What others get.
     pub fn delivered(&self) -> impl Iterator<Item = &Package> {
-        self.packages
-            .values()
-            .filter(|package| package.shipped || package.name == "uverbs-compat")
+        self.packages.values().filter(|package| package.delivered())
     }
 
     /// The direct dependencies that a crate is built with.

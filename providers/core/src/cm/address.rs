@@ -16,6 +16,9 @@ const IPV4_LEN: u16 = 16;
 const IPV6_LEN: u16 = 28;
 const IB_LEN: u16 = 48;
 
+/// Room for any of the structs that C programs have addresses in: `sockaddr_storage`.
+const SOCKADDR_ROOM: usize = size_of::<__kernel_sockaddr_storage>();
+
 /// An address that an id can have.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 #[non_exhaustive]
@@ -129,6 +132,39 @@ impl CmAddress {
             _ => return None,
         };
         Some(Self::Ip(address))
+    }
+
+    /// The bytes of the C struct for its family (`sockaddr_in`, `sockaddr_in6`, `sockaddr_ib`),
+    /// zeros behind it, and how many of them count.
+    pub fn to_sockaddr(self) -> ([u8; SOCKADDR_ROOM], usize) {
+        let (storage, len) = self.to_storage();
+        let mut bytes = [0; SOCKADDR_ROOM];
+        for (to, from) in bytes.iter_mut().zip(storage.as_bytes()) {
+            *to = *from;
+        }
+        (bytes, len.into())
+    }
+
+    /// How many bytes such a struct has, by its first two bytes; `None` for a family that this
+    /// version does not know.
+    pub fn sockaddr_len(family: [u8; 2]) -> Option<usize> {
+        match u16::from_ne_bytes(family) {
+            AF_INET => Some(IPV4_LEN.into()),
+            AF_INET6 => Some(IPV6_LEN.into()),
+            AF_IB => Some(IB_LEN.into()),
+            _ => None,
+        }
+    }
+
+    /// From the bytes of such a struct; `None` if they are too few.
+    pub fn from_sockaddr(bytes: &[u8]) -> Option<Self> {
+        let len = Self::sockaddr_len(*bytes.first_chunk()?)?;
+        let bytes = bytes.get(..len)?;
+        let mut storage = __kernel_sockaddr_storage::default();
+        for (to, from) in storage.as_mut_bytes().iter_mut().zip(bytes) {
+            *to = *from;
+        }
+        Self::from_storage(&storage)
     }
 
     /// In the struct of the older commands, which has room for an IP address.

@@ -47,6 +47,7 @@ mod params;
 mod private_data;
 mod qp;
 mod query;
+pub mod raw;
 mod reject;
 mod resolve;
 mod service;
@@ -66,7 +67,7 @@ pub use option::{
 };
 pub use params::{ConnectionParams, DatagramParams};
 pub use private_data::PrivateData;
-pub use qp::init_qp_attr;
+pub use qp::{init_qp_attr, init_qp_attr_raw};
 pub use query::{
     Addresses, BoundDevice, Path, PathRecord, Route, Service, query_addresses, query_gids,
     query_paths, query_route, query_services,

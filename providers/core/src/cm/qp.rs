@@ -30,14 +30,7 @@ use crate::types::{
 #[doc(alias = "rdma_init_qp_attr")]
 pub fn init_qp_attr(file: &CmFile, id: u32, state: QpState) -> Result<QpAttr> {
     let op = Op::CmInitQpAttr;
-    let request = rdma_ucm_init_qp_attr {
-        response: 0,
-        id,
-        qp_state: state.checked(op, "state")?.into(),
-    };
-    let reply = Cm::new(op, RDMA_USER_CM_CMD_INIT_QP_ATTR)
-        .call(file, &request, ib_uverbs_qp_attr::default())
-        .map_err(|error| error.fact("id", id).fact("to_state", state.to_string()))?;
+    let reply = init_qp_attr_raw(file, id, state)?;
     let attr = decode(&reply);
     if attr.state != Some(state) || !has_peer(&attr, state) {
         return Err(Error::bad_reply(op, "attributes of another state")
@@ -51,6 +44,23 @@ pub fn init_qp_attr(file: &CmFile, id: u32, state: QpState) -> Result<QpAttr> {
 
 /// Whether the attributes belong to the state: before there is a peer, the kernel answers any query
 /// with those of INIT.
+/// The same in the kernel's struct and without the check, for C programs: the kernel's reply may
+/// have the attributes of another state.
+///
+/// # Errors
+/// Those of [`init_qp_attr`] that the kernel reports.
+pub fn init_qp_attr_raw(file: &CmFile, id: u32, state: QpState) -> Result<ib_uverbs_qp_attr> {
+    let op = Op::CmInitQpAttr;
+    let request = rdma_ucm_init_qp_attr {
+        response: 0,
+        id,
+        qp_state: state.checked(op, "state")?.into(),
+    };
+    Cm::new(op, RDMA_USER_CM_CMD_INIT_QP_ATTR)
+        .call(file, &request, ib_uverbs_qp_attr::default())
+        .map_err(|error| error.fact("id", id).fact("to_state", state.to_string()))
+}
+
 fn has_peer(attr: &QpAttr, state: QpState) -> bool {
     matches!(state, QpState::Init)
         || !attr

@@ -10,7 +10,7 @@ use std::ffi::{c_int, c_void};
 use crate::abi::{Slot, ibv_ah, ibv_cq, ibv_dm, ibv_pd, ibv_qp, ibv_srq, ibv_wq, structs};
 
 structs! {
-    const VENDOR;
+    pub(crate) const VENDOR;
     struct mlx5dv_cqe_comp_caps {
         max_num: u32,
         supported_format: u32,

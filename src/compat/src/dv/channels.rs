@@ -77,7 +77,12 @@ extern "C" fn mlx5dv_devx_get_async_cmd_comp(
         set(Code::INVALID);
         return Code::INVALID.number();
     };
-    let count = read_bytes(held.c().fd, into, room);
+    whether_read(read_bytes(held.c().fd, into, room))
+}
+
+/// Apart from the function that waits: see [`crate::channel`].
+#[inline(never)]
+extern "C" fn whether_read(count: isize) -> c_int {
     number(|| match usize::try_from(count) {
         Ok(count) if count >= NUMBER => Ok(()),
         Ok(_) => Err(Code::INVALID),

@@ -4,7 +4,7 @@ use crate::cargo::cargo;
 use crate::test::Level;
 use crate::{
     abi, api, asan, coverage, cross, faults, licences, loom, miri, package, pyverbs, sizes,
-    surface, test, tsan,
+    surface, sys, test, tsan,
 };
 use anyhow::bail;
 use clap::Args;
@@ -43,8 +43,11 @@ pub(crate) struct Options {
 const TSAN: &str = "tsan";
 const ASAN: &str = "asan";
 
+/// Compiles bindgen where it is not installed.
+const SYS: &str = "sys";
+
 /// Steps that run only by name and with `--all`.
-const LONG: [&str; 2] = [TSAN, ASAN];
+const LONG: [&str; 3] = [TSAN, ASAN, SYS];
 
 /// What the steps leave out of what they check, and the command that runs it.
 const MORE: [(&str, &str); 7] = [
@@ -77,7 +80,7 @@ const MORE: [(&str, &str); 7] = [
 
 type Step = (&'static str, fn(&Options) -> anyhow::Result<()>);
 
-const STEPS: [Step; 25] = [
+const STEPS: [Step; 26] = [
     ("fmt", |_| cargo(&["fmt", "--all", "--check"], &[])),
     ("clippy", |_| {
         cargo(
@@ -107,6 +110,7 @@ const STEPS: [Step; 25] = [
     ("licences", |_| licences::compare()),
     ("faults", |_| faults::compare()),
     ("abi", |_| abi::compare(false, false)),
+    (SYS, |_| sys::compare()),
     ("coverage", |_| coverage::compare()),
     ("loom", |_| loom::explore(&[])),
     (TSAN, |_| tsan::run(&tsan::Options::share()).map(drop)),

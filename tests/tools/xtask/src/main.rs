@@ -32,6 +32,7 @@ mod report;
 mod selftest;
 mod sizes;
 mod surface;
+mod sys;
 mod terminal;
 mod test;
 mod tsan;
@@ -76,6 +77,7 @@ enum Task {
     Selftest(selftest::Options),
     Sizes(sizes::Options),
     Surface(surface::Options),
+    Sys(sys::Options),
     Test(test::Options),
     Tsan(tsan::Options),
     Vm(vm::Options),
@@ -109,6 +111,7 @@ fn main() -> ExitCode {
         Task::Selftest(options) => selftest::run(&options),
         Task::Sizes(options) => sizes::run(&options),
         Task::Surface(options) => surface::run(&options),
+        Task::Sys(options) => sys::run(&options),
         Task::Test(options) => test::run(&options),
         Task::Tsan(options) => tsan::run(&options),
         Task::Vm(options) => vm::run(&options),

@@ -12,6 +12,12 @@ pub const NIGHTLY: &str = "nightly";
 /// understands, and the same text for the same item.
 pub const API_READER: &str = "1.95.0";
 
+/// The version that writes the committed declarations.
+const BINDGEN: &str = "bindgen-cli@0.72.1";
+
+/// What it says about itself.
+const BINDGEN_SAYS: &str = "bindgen 0.72.1";
+
 /// The version whose reports `cargo xtask mutants` reads.
 const CARGO_MUTANTS: &str = "cargo-mutants@27.1.0";
 
@@ -20,12 +26,16 @@ const CARGO_MUTANTS: &str = "cargo-mutants@27.1.0";
 pub enum Tool {
     /// The [`API_READER`] toolchain.
     ApiReader,
+    /// What translates the declarations of C headers to Rust.
+    Bindgen,
     /// What changes programs in small ways to see whether a test notices.
     CargoMutants,
     /// Keys of Debian's archive.
     DebianKeyring,
     /// Provides Debian's mirror on systems that are not Debian.
     Debootstrap,
+    /// What [`Bindgen`](Self::Bindgen) reads C with.
+    Libclang,
     /// The reader of instrumented programs' counters.
     LlvmTools,
     /// The interpreter that detects undefined behaviour, from the [`NIGHTLY`] toolchain.
@@ -52,11 +62,14 @@ impl Tool {
             Self::ApiReader => {
                 capture(crate::cargo::command_of(API_READER).arg("--version")).is_ok()
             }
+            Self::Bindgen => capture(Command::new("bindgen").arg("--version"))
+                .is_ok_and(|says| says.trim() == BINDGEN_SAYS),
             Self::CargoMutants => {
                 capture(crate::cargo::command().args(["mutants", "--version"])).is_ok()
             }
             Self::DebianKeyring => Path::new(crate::debian::KEYRING).exists(),
             Self::Debootstrap => Path::new("/usr/share/debootstrap/scripts/sid").exists(),
+            Self::Libclang => has_libclang(),
             Self::LlvmTools => llvm_tools().is_ok_and(|folder| folder.join("llvm-cov").exists()),
             Self::Miri => {
                 capture(crate::cargo::command_of(NIGHTLY).args(["miri", "--version"])).is_ok()
@@ -83,9 +96,11 @@ impl Tool {
     fn words(self) -> &'static str {
         match self {
             Self::ApiReader => "the Rust toolchain that public items are read with",
+            Self::Bindgen => "bindgen",
             Self::CargoMutants => "cargo-mutants",
             Self::DebianKeyring => "the keyring of Debian's archive",
             Self::Debootstrap => "debootstrap (it knows Debian's mirror)",
+            Self::Libclang => "libclang",
             Self::LlvmTools => "llvm-tools of the Rust toolchain",
             Self::Miri => "Miri, with the nightly toolchain it is part of",
             Self::Powerpc64Linker => "a linker for powerpc64",
@@ -109,9 +124,11 @@ impl Tool {
                 API_READER,
                 "--profile=minimal",
             ],
+            Self::Bindgen => vec!["cargo", "install", "--locked", BINDGEN],
             Self::CargoMutants => vec!["cargo", "install", "--locked", CARGO_MUTANTS],
             Self::DebianKeyring => by_apt(&["debian-archive-keyring"]),
             Self::Debootstrap => by_apt(&["debootstrap"]),
+            Self::Libclang => by_apt(&["libclang1"]),
             Self::LlvmTools => vec!["rustup", "component", "add", "llvm-tools"],
             Self::Miri => nightly_with("--component=miri,rust-src"),
             Self::Powerpc64Linker => by_apt(&["gcc-powerpc64-linux-gnu", "libc6-dev-ppc64-cross"]),
@@ -149,6 +166,16 @@ fn nightly_with(component: &'static str) -> Vec<&'static str> {
 fn can_link(machine: &str) -> bool {
     let start = Path::new("/usr").join(machine).join("lib/crt1.o");
     crate::qemu::find(&format!("{machine}-gcc")).is_some() && start.exists()
+}
+
+/// Whether the system's linker knows a libclang, of whatever version, or the user does.
+fn has_libclang() -> bool {
+    let names = |text: String| {
+        let mut names = text.lines().map(str::trim_start);
+        names.any(|name| name.starts_with("libclang") && !name.starts_with("libclang-cpp"))
+    };
+    std::env::var_os("LIBCLANG_PATH").is_some()
+        || capture(Command::new("/sbin/ldconfig").arg("-p")).is_ok_and(names)
 }
 
 /// The folder of the toolchain's own `llvm-cov` and `llvm-profdata`, which understand the counters

@@ -40,7 +40,10 @@ const GROUPS: [(&str, &[&str]); 12] = [
     ("any", &["providers/any/src"]),
     ("facade", &["src"]),
     ("command-line tool", &["src/cli", "src/bin"]),
-    ("library for C", &["src/compat"]),
+    (
+        "library for C",
+        &["src/compat", "src/compat-base", "src/compat-cm"],
+    ),
     (
         "software ConnectX",
         &["tests/models/connectx/src", "tests/connectx/src"],
