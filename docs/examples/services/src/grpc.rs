@@ -29,7 +29,8 @@ pub struct Io(Stream);
 pub async fn serve(listener: StreamListener) -> Result<(), Failure> {
     let (_reporter, health) = tonic_health::server::health_reporter();
     let server = Server::builder().add_service(health);
-    Ok(server.serve_with_incoming(incoming(listener)).await?)
+    let serving = server.serve_with_incoming(incoming(listener));
+    Ok(Box::pin(serving).await?)
 }
 
 fn incoming(listener: StreamListener) -> impl Incoming<Item = Result<Io, StreamError>> {

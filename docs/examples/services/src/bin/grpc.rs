@@ -6,11 +6,11 @@ use uverbs::cm;
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Failure> {
-    let (serves, calls, mut address) = asked(std::env::args().skip(1))?;
+    let (listens, calls, mut address) = asked(std::env::args().skip(1))?;
     let streams = streams(address).await?;
     drive(&streams)?;
     let mut server = None;
-    if serves {
+    if listens {
         let listener = streams.listen(address)?;
         address = listener.local_addr();
         server = Some(tokio::spawn(grpc::serve(listener)));
