@@ -112,8 +112,9 @@ impl AsyncEventChannel {
     }
 
     /// Registers the channel with the runtime of the current task, which reads its events until
-    /// this value is dropped. It can be registered only once per runtime. Threads may still wait on
-    /// it, too.
+    /// this value is dropped. It can be registered only once per runtime, and again only after the
+    /// runtime has ended the task that reads, soon after the drop. Threads may still wait on it,
+    /// too.
     ///
     /// # Errors
     /// [`InvalidState`](ErrorKind::InvalidState): there is no runtime; another error of

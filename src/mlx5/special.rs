@@ -164,7 +164,7 @@ impl<T: Transport> QueuePair<T> {
         if !work.starts_in_buffers(HEADER) {
             return Err(work.refused(PostError::InvalidRequest));
         }
-        // SAFETY: it was checked.
+        // SAFETY: that its first bytes lie in buffers was just checked.
         let put = unsafe { packet() };
         self.post_by(work, None, put)
     }
@@ -218,7 +218,7 @@ impl<T: Transport> Batch<'_, T> {
         if !work.starts_in_buffers(HEADER) {
             return Err(work.refused(PostError::InvalidRequest));
         }
-        // SAFETY: it was checked.
+        // SAFETY: that its first bytes lie in buffers was just checked.
         let put = unsafe { packet() };
         self.push_by(work, None, put)
     }
