@@ -32,5 +32,5 @@ pub mod vendor;
 
 pub use context::{AnyContext, AnyPd};
 pub use of::Of;
-pub use queues::{AnyCq, AnyQp, AnySrq};
+pub use queues::{AnyCq, AnyQp, AnySrq, AnyUsualSend};
 pub use rows::{PROVIDERS, Provider, open, supported};

@@ -1,8 +1,10 @@
 //! Queues of any provider: one variant each, one comparison per call.
 
+use std::convert::Infallible;
+use std::marker::PhantomData;
 use std::sync::Arc;
 
-use uverbs_core::contract::{Cq, Link, Qp, QpBase, Srq};
+use uverbs_core::contract::{Cq, Link, Qp, QpBase, Srq, UsualSend};
 use uverbs_core::types::{
     Ece, QpAttr, QpAttrMask, QpInfo, RecvRequest, SendRequest, SrqAttr, SrqModify, WorkCompletion,
 };
@@ -125,7 +127,60 @@ impl Srq for AnySrq {
     }
 }
 
+/// Defines the short way of any provider.
+macro_rules! usual {
+    (() $($(#[$on:meta])* $driver:ident = $vendor:ident;)*) => {
+        /// A place for a usual send request of any provider.
+        #[derive(Debug)]
+        pub enum AnyUsualSend<'q> {
+            $(
+                $(#[$on])*
+                #[doc = concat!("`", stringify!($vendor), "`'s.")]
+                $driver(<$vendor::QueuePair as Qp>::Usual<'q>),
+            )*
+            /// There is always a variant that has the lifetime.
+            #[doc(hidden)]
+            None(Infallible, PhantomData<&'q ()>),
+        }
+
+        impl UsualSend for AnyUsualSend<'_> {
+            #[expect(unsafe_code, reason = "forwards its safety contract")]
+            #[inline(always)]
+            unsafe fn post(self, request: SendRequest<'_>) -> bool {
+                match self {
+                    $(
+                        $(#[$on])*
+                        // SAFETY: the caller promises what `UsualSend::post` requires.
+                        Self::$driver(own) => unsafe { own.post(request) },
+                    )*
+                    Self::None(none, _) => match none {},
+                }
+            }
+        }
+
+        impl AnyQp {
+            #[inline(always)]
+            fn any_usual_send(&mut self) -> Option<AnyUsualSend<'_>> {
+                // One comparison; the compiler would make two of what follows.
+                if !self.has_usual_sends() {
+                    return None;
+                }
+                match *self {
+                    $(
+                        $(#[$on])*
+                        Self::$driver(ref mut qp) => qp.usual_send().map(AnyUsualSend::$driver),
+                    )*
+                }
+            }
+        }
+    };
+}
+
+rows!(usual!());
+
 impl Qp for AnyQp {
+    type Usual<'q> = AnyUsualSend<'q>;
+
     #[inline]
     fn base(&self) -> &QpBase {
         rows!(arms!(*self, ref qp => qp.base()))
@@ -184,6 +239,18 @@ impl Qp for AnyQp {
             // SAFETY: the caller's promise, for each request.
             unsafe { qp.post_send(requests) }
         }))
+    }
+
+    #[expect(clippy::inline_always, reason = "a part of posting")]
+    #[inline(always)]
+    fn has_usual_sends(&self) -> bool {
+        rows!(arms!(*self, ref qp => qp.has_usual_sends()))
+    }
+
+    #[expect(clippy::inline_always, reason = "a part of posting")]
+    #[inline(always)]
+    fn usual_send(&mut self) -> Option<AnyUsualSend<'_>> {
+        self.any_usual_send()
     }
 
     #[expect(unsafe_code, reason = "forwards its safety contract")]

@@ -1,5 +1,6 @@
 //! Queue pairs.
 
+use std::convert::Infallible;
 use std::sync::Arc;
 
 use uverbs_core::contract::{self, ContextBase, QpBase, QpInit};
@@ -192,6 +193,8 @@ fn check_caps(device: &DeviceAttr, init: &QpInit<'_>) -> Result<()> {
 const MAX_INLINE: u32 = 512;
 
 impl contract::Qp for QueuePair {
+    type Usual<'q> = Infallible;
+
     fn base(&self) -> &QpBase {
         &self.base
     }
@@ -249,6 +252,17 @@ impl contract::Qp for QueuePair {
 
     fn abort_send(&mut self) {
         self.send.abort();
+    }
+
+    /// False: a request costs a system call, beside which nothing else matters.
+    #[inline]
+    fn has_usual_sends(&self) -> bool {
+        false
+    }
+
+    #[inline]
+    fn usual_send(&mut self) -> Option<Infallible> {
+        None
     }
 
     #[expect(unsafe_code, reason = "forwards its safety contract")]

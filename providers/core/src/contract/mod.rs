@@ -33,7 +33,7 @@ pub use gids::Gids;
 pub use link::Link;
 pub use memory::{DmabufInit, Mr, MrChange, MrInit, query_region};
 pub use multicast::{attach_multicast, detach_multicast};
-pub use queues::{Cq, CqInit, Qp, QpInit, Srq, SrqInit, Unpolled};
+pub use queues::{Cq, CqInit, Qp, QpInit, Srq, SrqInit, Unpolled, UsualSend};
 pub use typed::{
     Entry, PlainReceiver, PlainReceives, PlainSender, PlainSends, Receiver, RecvBatch, SendBatch,
     Sender, TypedCq, TypedQp, Vendor,

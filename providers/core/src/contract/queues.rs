@@ -1,6 +1,7 @@
 //! Queues: the parameters of their creation, and the traits that providers implement.
 
 use std::any::Any;
+use std::convert::Infallible;
 use std::fmt::Debug;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU32;
@@ -310,8 +311,32 @@ pub trait Srq: Debug + Send {
     }
 }
 
+/// A short way to post one send request of the most frequent kinds.
+pub trait UsualSend {
+    /// Posts `request`, if it is one of these; otherwise nothing is done. Returns whether it was
+    /// posted.
+    ///
+    /// # Safety
+    /// As [`Qp::put_send`].
+    #[allow(unsafe_code, reason = "names memory that a device will access")]
+    unsafe fn post(self, request: SendRequest<'_>) -> bool;
+}
+
+impl UsualSend for Infallible {
+    #[allow(unsafe_code, reason = "there is none")]
+    unsafe fn post(self, _: SendRequest<'_>) -> bool {
+        match self {}
+    }
+}
+
 /// A queue pair.
 pub trait Qp: Debug + Send {
+    /// Returned by [`usual_send`](Self::usual_send); [`Infallible`] for a
+    /// provider that has no short way.
+    type Usual<'q>: UsualSend
+    where
+        Self: 'q;
+
     /// What it has in common with all others.
     fn base(&self) -> &QpBase;
 
@@ -407,6 +432,13 @@ pub trait Qp: Debug + Send {
         }
         self.submit_send().map_err(|error| (0, error))
     }
+
+    /// Whether [`usual_send`](Self::usual_send) ever returns something.
+    fn has_usual_sends(&self) -> bool;
+
+    /// A short way to post one send request of the most frequent kinds, unless a request was put
+    /// that is not submitted.
+    fn usual_send(&mut self) -> Option<Self::Usual<'_>>;
 
     /// Puts one receive request into the queue, like [`Srq::put`].
     ///

@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use std::convert::Infallible;
+
 use super::{
     Cq, PlainReceiver, PlainSender, Qp, QpBase, Receiver as _, RecvBatch as _, SendBatch as _,
     Sender as _,
@@ -48,6 +50,16 @@ impl Noting {
 }
 
 impl Qp for Noting {
+    type Usual<'q> = Infallible;
+
+    fn has_usual_sends(&self) -> bool {
+        false
+    }
+
+    fn usual_send(&mut self) -> Option<Infallible> {
+        None
+    }
+
     fn base(&self) -> &QpBase {
         panic!("it has no base")
     }

@@ -15,6 +15,7 @@ use super::ece::{self, Establishment};
 use super::memory::Memory;
 use super::number::Numbered;
 use super::plan::{Plan, Role, Special, is_xrc};
+use super::sends::Sends;
 use super::{QueuePair, raw};
 use crate::context::{Context, ProtectionDomain};
 use crate::cqe::CqShared;
@@ -241,7 +242,7 @@ impl<'a> Draft<'a> {
         };
         let caps = self.plan.caps(&init.caps);
         let mut created = QueuePair {
-            send,
+            send: Sends::new(init.kind, send),
             recv,
             scattered,
             base: QpBase::new(object, number, init.kind, caps, context.device()),

@@ -12,6 +12,7 @@ mod place;
 mod plan;
 mod raw;
 mod scatter;
+mod sends;
 mod special;
 mod spreading;
 mod state;
@@ -35,8 +36,8 @@ use crate::context::caps::PacingCaps;
 #[cfg(feature = "rings")]
 use crate::rings::Route;
 use crate::rq::{ReceiveRing, ScatteredRing};
-use crate::sq::SendRing;
 use crate::sq::raw::Ethernet;
+use crate::sq::{SendRing, UsualSend};
 use crate::tracker::registration::Reports;
 use crate::tracker::table::Trackers;
 use crate::tracker::{QueuePairTracker, Receives};
@@ -48,14 +49,14 @@ use pacing::{RateLimit, modify_rate_limit};
 pub use place::QpPlace;
 use plan::{Role, Special};
 pub use raw::RawNumbers;
+use sends::Sends;
 pub use special::{DcDestination, MaskedAtomic};
 pub use xrc::{SharedXrcDomain, XrcDomain};
 
 /// An mlx5 queue pair.
 #[derive(Debug)]
 pub struct QueuePair {
-    /// `None` for the receiving side of XRC, and for a size of 0.
-    send: Option<SendRing>,
+    send: Sends,
     /// `None` if it receives from a shared queue, and for a size of 0.
     recv: Option<ReceiveRing>,
     /// In place of `recv`, if small messages are delivered in completions.
@@ -84,7 +85,7 @@ impl QueuePair {
     /// queries its state.
     pub(crate) fn opened(context: &Context, object: Object, number: u32) -> Result<Self> {
         let mut opened = Self {
-            send: None,
+            send: Sends::None,
             recv: None,
             scattered: None,
             base: QpBase::new(
@@ -112,7 +113,7 @@ impl QueuePair {
     fn watch(&mut self) {
         let file = Arc::clone(self.base.object.file());
         let (kind, number) = (self.base.kind, self.base.number);
-        if let Some(send) = &mut self.send {
+        if let Some(send) = self.send.as_mut() {
             send.watch(file.watched(QueueKind::Send, number), Route::of(kind));
         }
         if let Some(recv) = self.any_receive_ring() {
@@ -204,6 +205,8 @@ impl QueuePair {
 }
 
 impl contract::Qp for QueuePair {
+    type Usual<'q> = UsualSend<'q>;
+
     fn base(&self) -> &QpBase {
         &self.base
     }
@@ -236,8 +239,8 @@ impl contract::Qp for QueuePair {
     #[expect(clippy::inline_always, reason = "a part of posting")]
     #[inline(always)]
     unsafe fn put_send(&mut self, request: &SendRequest<'_>) -> Result<(), PostError> {
-        match (&mut self.send, self.base.kind) {
-            (Some(ring), QpType::Rc | QpType::Uc) => ring.put(request),
+        match &mut self.send {
+            Sends::Plain(ring) => ring.put(request),
             // A copy is passed: once the address of the request is passed on, the compiler no
             // longer knows anything about its fields.
             _ => self.put_other(&{ *request }),
@@ -252,7 +255,7 @@ impl contract::Qp for QueuePair {
 
     #[inline]
     fn abort_send(&mut self) {
-        if let Some(send) = &mut self.send {
+        if let Some(send) = self.send.as_mut() {
             send.abort();
         }
     }
@@ -261,14 +264,29 @@ impl contract::Qp for QueuePair {
     #[expect(clippy::inline_always, reason = "a part of posting")]
     #[inline(always)]
     unsafe fn post_send(&mut self, requests: &[SendRequest<'_>]) -> Result<(), (usize, PostError)> {
-        match (&mut self.send, self.base.kind) {
-            (Some(ring), QpType::Rc | QpType::Uc) => ring.post(requests),
+        match &mut self.send {
+            Sends::Plain(ring) => ring.post(requests),
             _ => match requests {
                 // A copy is passed: once the address of the request is passed on, the compiler no
                 // longer knows anything about its fields.
                 [one] => self.post_others(&[*one]),
                 _ => self.post_others(requests),
             },
+        }
+    }
+
+    #[expect(clippy::inline_always, reason = "a part of posting")]
+    #[inline(always)]
+    fn has_usual_sends(&self) -> bool {
+        matches!(self.send, Sends::Plain(_))
+    }
+
+    #[expect(clippy::inline_always, reason = "a part of posting")]
+    #[inline(always)]
+    fn usual_send(&mut self) -> Option<UsualSend<'_>> {
+        match &mut self.send {
+            Sends::Plain(ring) => ring.usual_send(),
+            _ => None,
         }
     }
 

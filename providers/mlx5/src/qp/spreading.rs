@@ -7,6 +7,7 @@ use uverbs_core::contract::QpBase;
 use uverbs_core::types::{QpCaps, QpType};
 
 use super::ece::Establishment;
+use super::sends::Sends;
 use super::{QueuePair, RawNumbers, Role};
 use crate::context::{Context, ProtectionDomain};
 use crate::rss::work_queue::IndirectionTable;
@@ -30,7 +31,7 @@ impl QueuePair {
     ) -> Result<Self> {
         let (object, number, tirn) = rss::create(context, pd, table, hash, user_handle)?;
         Ok(Self {
-            send: None,
+            send: Sends::None,
             recv: None,
             scattered: None,
             base: QpBase::new(

@@ -145,7 +145,7 @@ impl QueuePair {
                 | QpState::SendQueueError
                 | QpState::Error
         );
-        if let Some(send) = &mut self.send {
+        if let Some(send) = self.send.as_mut() {
             send.set_ready(sends && !reset_unconfirmed);
         }
         let raw = self.base.kind == QpType::RawPacket;
@@ -164,7 +164,7 @@ impl QueuePair {
             |queue: &Option<Arc<CqShared>>| queue.as_ref().map_or(0, |queue| queue.produced());
         let Reports { sends, receives } = &self.reports;
         self.tracker.restart(produced(sends), produced(receives));
-        if let Some(send) = &mut self.send {
+        if let Some(send) = self.send.as_mut() {
             send.reset();
         }
         if let Some(recv) = self.any_receive_ring() {

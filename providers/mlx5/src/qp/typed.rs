@@ -15,7 +15,7 @@ impl TypedQp for QueuePair {
 
     fn sender(&mut self) -> Result<Sender<'_>> {
         let kind = self.base().kind;
-        match (&mut self.send, kind) {
+        match (self.send.as_mut(), kind) {
             (Some(ring), QpType::Rc | QpType::Uc | QpType::Ud) => Ok(Sender::new(ring)),
             _ => Err(unsupported(Op::PostSend, kind)),
         }

@@ -11,7 +11,7 @@ use uverbs_core::types::{Posting, SendRequest, Template};
 
 use super::post::Alone;
 use super::template::Prepared;
-use super::usual::{Putting, Spot};
+use super::usual::{Putting, PuttingPrepared, Spot};
 use super::{End, Pending, SendRing};
 use crate::tracker::Number;
 
@@ -145,6 +145,8 @@ struct Batched<'b> {
 }
 
 impl Putting for Batched<'_> {
+    type Done = Result<(), PostError>;
+
     #[inline(always)]
     fn written(self, _: &mut SendRing, head: u64) -> Result<(), PostError> {
         self.end.go_on(head);
@@ -159,7 +161,9 @@ impl Putting for Batched<'_> {
         let put = ring.put_aside(block, requests, request);
         self.end.go_on_aside(ring, put)
     }
+}
 
+impl PuttingPrepared for Batched<'_> {
     #[inline(always)]
     fn posting_apart(
         self,

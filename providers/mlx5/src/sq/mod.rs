@@ -31,6 +31,7 @@ use crate::wqe::sizes;
 use crate::wqe::{self, BLOCK_UNITS, Unit, control};
 
 pub use batch::{SendBatch, Sender};
+pub(crate) use post::UsualSend;
 pub use template::Prepared;
 
 /// The word of a doorbell record that send queues use.
@@ -55,7 +56,7 @@ pub(crate) struct SendRing {
     /// The operations that take a scatter/gather entry.
     gathered: Operations,
     /// The number of the queue pair, as encoded in the control segment.
-    queue: u32,
+    queue: u64,
     /// Control flags of every request.
     always: u32,
     /// The same in the last word of a control segment.

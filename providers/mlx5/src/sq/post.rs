@@ -1,10 +1,11 @@
 //! Submitting requests, and taking them back.
 
 use uverbs_core::PostError;
+use uverbs_core::contract;
 use uverbs_core::hw::barrier;
 use uverbs_core::types::{Posting, SendRequest};
 
-use super::usual::{Putting, Spot};
+use super::usual::{Putting, PuttingPrepared, Spot};
 use super::{Pending, Prepared, SEND_RECORD, SendRing};
 
 /// It is submitted by itself. Nothing is pending.
@@ -14,6 +15,8 @@ pub(super) struct Alone {
 
 #[expect(clippy::inline_always, reason = "a part of posting")]
 impl Putting for Alone {
+    type Done = Result<(), PostError>;
+
     #[inline(always)]
     fn written(self, ring: &mut SendRing, head: u64) -> Result<(), PostError> {
         ring.posted(self.spot, head);
@@ -24,7 +27,10 @@ impl Putting for Alone {
     fn apart(self, ring: &mut SendRing, request: SendRequest<'_>) -> Result<(), PostError> {
         ring.post_apart(request)
     }
+}
 
+#[expect(clippy::inline_always, reason = "a part of posting")]
+impl PuttingPrepared for Alone {
     #[inline(always)]
     fn posting_apart(
         self,
@@ -33,6 +39,44 @@ impl Putting for Alone {
         posting: &Posting,
     ) -> Result<(), PostError> {
         ring.post_prepared_apart(prepared, posting)
+    }
+}
+
+/// A ring in which nothing is pending, for one request.
+#[derive(Debug)]
+pub struct UsualSend<'q> {
+    ring: &'q mut SendRing,
+}
+
+#[expect(clippy::inline_always, reason = "a part of posting")]
+impl contract::UsualSend for UsualSend<'_> {
+    #[expect(unsafe_code, reason = "passes its obligations on")]
+    #[inline(always)]
+    unsafe fn post(self, request: SendRequest<'_>) -> bool {
+        let spot = self.ring.spot_with_room();
+        self.ring.put_usual(spot, request, IfUsual { spot })
+    }
+}
+
+/// As [`Alone`], if it is a usual request: otherwise nothing is done.
+struct IfUsual {
+    spot: Spot,
+}
+
+#[expect(clippy::inline_always, reason = "a part of posting")]
+impl Putting for IfUsual {
+    /// Whether it was.
+    type Done = bool;
+
+    #[inline(always)]
+    fn written(self, ring: &mut SendRing, head: u64) -> bool {
+        ring.posted(self.spot, head);
+        true
+    }
+
+    #[inline(always)]
+    fn apart(self, _: &mut SendRing, _: SendRequest<'_>) -> bool {
+        false
     }
 }
 
@@ -85,6 +129,13 @@ impl SendRing {
     pub(super) fn post_one(&mut self, request: SendRequest<'_>) -> Result<(), PostError> {
         let spot = self.spot_with_room();
         self.put_usual(spot, request, Alone { spot })
+    }
+
+    /// For a usual request, if nothing is pending.
+    #[expect(clippy::inline_always, reason = "a part of posting")]
+    #[inline(always)]
+    pub(crate) fn usual_send(&mut self) -> Option<UsualSend<'_>> {
+        (self.pending.requests == 0).then_some(UsualSend { ring: self })
     }
 
     /// Submits the request of one block that was put at `spot`, the end, and starts with the word

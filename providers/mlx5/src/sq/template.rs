@@ -1,12 +1,11 @@
 //! Requests that are described once: their words, except for what differs each time.
 #![expect(clippy::inline_always, reason = "a part of posting")]
 
-use uverbs_core::PostError;
 use uverbs_core::types::{Payload, Posting, SendRequest, Template};
 
 use super::SendRing;
 use super::shape::Shape;
-use super::usual::{Putting, Spot};
+use super::usual::{PuttingPrepared, Spot};
 use crate::tracker::SentKind;
 use crate::wqe::operations::Operations;
 use crate::wqe::request::MAX_SGE_LENGTH;
@@ -62,13 +61,13 @@ impl Prepared {
 impl SendRing {
     /// Writes a posting at `spot`; see [`put_usual`](Self::put_usual).
     #[inline(always)]
-    pub(super) fn put_prepared(
+    pub(super) fn put_prepared<P: PuttingPrepared>(
         &mut self,
         spot: Spot,
         prepared: &Prepared,
         posting: &Posting,
-        putting: impl Putting,
-    ) -> Result<(), PostError> {
+        putting: P,
+    ) -> P::Done {
         let is_usual = spot.is_free
             && self.fork.is_current()
             && self.gathered.contains(prepared.needs)

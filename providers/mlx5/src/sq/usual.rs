@@ -36,27 +36,35 @@ pub(super) struct Spot {
 /// A trait, because closures that are called in several places are not inlined. Each function makes
 /// its own result: one that combines several would be stored, and loaded again to distinguish them.
 pub(super) trait Putting {
+    /// What is returned.
+    type Done;
+
     /// It was written, and starts with the word `head`. The end of the ring is where it was.
-    fn written(self, ring: &mut SendRing, head: u64) -> Result<(), PostError>;
+    fn written(self, ring: &mut SendRing, head: u64) -> Self::Done;
 
     /// It is not a usual one, or there is no room: nothing was written. It is passed by value: once
     /// the address of a request is passed on, the compiler no longer knows anything about its
     /// fields.
-    fn apart(self, ring: &mut SendRing, request: SendRequest<'_>) -> Result<(), PostError>;
+    fn apart(self, ring: &mut SendRing, request: SendRequest<'_>) -> Self::Done;
+}
 
-    /// The same for a posting.
+/// The same for postings of templates.
+pub(super) trait PuttingPrepared: Putting {
+    /// As [`Putting::apart`].
     fn posting_apart(
         self,
         ring: &mut SendRing,
         prepared: &Prepared,
         posting: &Posting,
-    ) -> Result<(), PostError>;
+    ) -> Self::Done;
 }
 
 /// It is submitted later, with others.
 struct Behind;
 
 impl Putting for Behind {
+    type Done = Result<(), PostError>;
+
     #[inline(always)]
     fn written(self, ring: &mut SendRing, head: u64) -> Result<(), PostError> {
         ring.go_on(1, head);
@@ -66,16 +74,6 @@ impl Putting for Behind {
     #[inline(always)]
     fn apart(self, ring: &mut SendRing, request: SendRequest<'_>) -> Result<(), PostError> {
         ring.put_apart(request)
-    }
-
-    #[inline(always)]
-    fn posting_apart(
-        self,
-        ring: &mut SendRing,
-        prepared: &Prepared,
-        posting: &Posting,
-    ) -> Result<(), PostError> {
-        prepared.with(posting, |request| ring.put_apart(*request))
     }
 }
 
@@ -122,12 +120,12 @@ impl SendRing {
 
     /// Writes a request of one block at `spot`.
     #[inline(always)]
-    pub(super) fn put_usual(
+    pub(super) fn put_usual<P: Putting>(
         &mut self,
         spot: Spot,
         request: SendRequest<'_>,
-        putting: impl Putting,
-    ) -> Result<(), PostError> {
+        putting: P,
+    ) -> P::Done {
         // Taken apart, and put together again where it is needed: otherwise it would be in memory.
         let SendRequest {
             wr_id,

@@ -92,15 +92,17 @@ pub(crate) const fn words(high: u32, low: u32) -> u64 {
 }
 
 /// The number of a queue pair, as encoded in the control segment.
-pub(crate) const fn queue_word(qpn: u32) -> u32 {
-    qpn << 8
+pub(crate) const fn queue_word(qpn: u32) -> u64 {
+    (qpn << 8) as u64
 }
 
 /// The first 8 bytes of the control segment, which are also the doorbell. `queue` is a
 /// [`queue_word`]. The highest byte of `opcode` modifies it.
 #[inline]
-pub(crate) const fn control_head(opcode: u32, index: u32, queue: u32, units: u32) -> u64 {
-    words((index & 0xffff) << 8 | opcode, queue | units)
+pub(crate) const fn control_head(opcode: u32, index: u32, queue: u64, units: u32) -> u64 {
+    // What the caller knows is one number, which leaves two to be added.
+    let known = (opcode as u64) << 32 | units as u64;
+    (((index & 0xffff) as u64) << 40 | queue | known).to_be()
 }
 
 /// The number of a stream, next to the flags of the control segment.
