@@ -1,10 +1,11 @@
 //! The handles of any vendor.
 
+use cost_downstream::{MANY, Outcome};
 use uverbs::typed::Posting;
 use uverbs::{CompletionQueue, Operation, Payload, QueuePair, RecvRequest, SendRequest, Sge};
 use uverbs::{Remote, WorkCompletion};
 
-use crate::setup::{AT_ONCE, INLINE, MANY, Memory, Outcome};
+use crate::setup::{AT_ONCE, INLINE, Memory};
 
 #[inline(always)]
 fn each(qp: &mut QueuePair, request: impl Fn(u32, &mut QueuePair) -> Outcome) -> Outcome {

@@ -15,50 +15,12 @@ mod shapes;
 mod threads;
 mod typed;
 
-use std::collections::BTreeMap;
 use std::hint::black_box;
-use std::time::{Duration, Instant};
 
 use adversary::device::Device as _;
-use setup::{MANY, Outcome, Setup, drain};
+use cost_downstream::{Outcome, Times, run};
+use setup::{Setup, drain};
 use shapes::Crowds;
-
-/// How long each loop took, by name.
-#[derive(Default)]
-struct Times(BTreeMap<&'static str, Vec<Duration>>);
-
-impl Times {
-    /// Runs a loop.
-    fn run<T>(&mut self, name: &'static str, body: impl FnOnce() -> T) -> T {
-        let start = Instant::now();
-        let done = body();
-        self.0.entry(name).or_default().push(start.elapsed());
-        done
-    }
-
-    /// Those of another thread, too.
-    fn extend(&mut self, others: Self) {
-        self.0.extend(others.0);
-    }
-
-    fn print(&mut self) {
-        for (name, times) in &mut self.0 {
-            times.sort_unstable();
-            let each = |time: Duration| time.as_secs_f64() * 1e9 / f64::from(MANY);
-            let (least, median) = (each(times[0]), each(times[times.len() / 2]));
-            println!("{name} {least:.2} {median:.2}");
-        }
-    }
-}
-
-/// Runs one loop, timed under its own name.
-macro_rules! run {
-    ($times:ident, $module:ident :: $name:ident ( $($argument:expr),* )) => {
-        $times.run(concat!(stringify!($module), "::", stringify!($name)), || {
-            $module::$name($($argument),*)
-        })?
-    };
-}
 
 /// Every loop over one kind of handle.
 macro_rules! round {

@@ -1,9 +1,8 @@
 //! A queue pair that is connected to itself, and memory for it.
 
-use std::error::Error;
-
 use adversary::device::Device as _;
 use adversary::mlx5::Cards;
+use cost_downstream::{MANY, Outcome};
 use uverbs::typed::Posting;
 use uverbs::{
     AccessFlags, CompletionQueue, MemoryRegion, ProtectionDomain, QpType, QueuePair, Remote, Sge,
@@ -12,8 +11,6 @@ use uverbs::{
 
 use crate::shapes::{Datagrams, Shared};
 
-/// Operations per loop.
-pub const MANY: u32 = 64;
 /// Completions taken at once.
 pub const AT_ONCE: usize = 16;
 pub const INLINE: usize = 32;
@@ -23,8 +20,6 @@ pub const ACCESS: AccessFlags = AccessFlags::LOCAL_WRITE
     .union(AccessFlags::REMOTE_WRITE)
     .union(AccessFlags::REMOTE_READ)
     .union(AccessFlags::REMOTE_ATOMIC);
-
-pub type Outcome<T = ()> = Result<T, Box<dyn Error>>;
 
 /// The memory of the requests: its start is sent, its second half is written to.
 pub struct Memory {

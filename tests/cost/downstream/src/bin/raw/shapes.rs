@@ -1,6 +1,7 @@
 //! Loops over queues of other shapes: shared receive queues, datagrams, completion queues of many
 //! queue pairs. By the handles of any vendor; completions also by those of one.
 
+use cost_downstream::{MANY, Outcome};
 use uverbs::transport::Ud;
 use uverbs::typed::vendor::Mlx5;
 use uverbs::{
@@ -8,7 +9,7 @@ use uverbs::{
     SendRequest, SharedReceiveQueue,
 };
 
-use crate::setup::{ACCESS, MANY, Memory, Outcome, drain};
+use crate::setup::{ACCESS, Memory, drain};
 use adversary::device::Device as _;
 use adversary::mlx5::Cards;
 

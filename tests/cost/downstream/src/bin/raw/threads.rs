@@ -7,11 +7,12 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
 
 use adversary::device::Device as _;
+use cost_downstream::{MANY, Outcome};
 use uverbs::typed::vendor::Mlx5;
 use uverbs::{CompletionQueue, QueuePair, SendRequest};
 
-use crate::Times;
-use crate::setup::{MANY, Memory, Outcome, Setup};
+use crate::setup::{Memory, Setup};
+use cost_downstream::Times;
 
 /// The times and the sum of the thread that polls; errors as text, which another thread can have.
 type Polled = Result<(Times, u64), String>;

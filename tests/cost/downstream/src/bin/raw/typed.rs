@@ -1,11 +1,12 @@
 //! Handles of a vendor that the program knows.
 
+use cost_downstream::{MANY, Outcome};
 use uverbs::WorkCompletion;
 use uverbs::typed::vendor::Mlx5;
 use uverbs::typed::{Entry as _, EntryOf, Posting, Receiver, Sender, Template};
 use uverbs::{CompletionQueue, Operation, Payload, QueuePair, RecvRequest, SendRequest};
 
-use crate::setup::{AT_ONCE, INLINE, MANY, Memory, Outcome};
+use crate::setup::{AT_ONCE, INLINE, Memory};
 
 #[inline(always)]
 fn each(qp: &mut QueuePair, request: impl Fn(u32, &mut Sender<'_, Mlx5>) -> Outcome) -> Outcome {

@@ -10,6 +10,7 @@ mod callgrind;
 pub(super) mod hot;
 mod libmlx5;
 mod oracle;
+mod owned;
 mod start;
 pub(super) mod user;
 

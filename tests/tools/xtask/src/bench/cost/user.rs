@@ -14,7 +14,7 @@ use testbed::cargo;
 
 use super::callgrind::{self, Counts};
 use super::libmlx5::Libmlx5;
-use super::{MANY, ROUNDS};
+use super::{MANY, ROUNDS, owned};
 
 /// How often each loop is timed.
 const TIMED: u32 = 3000;
@@ -111,42 +111,69 @@ pub(super) const HANDLES: [&str; 2] = ["any", "typed"];
 /// The figures of one build.
 struct Build {
     profile: &'static str,
+    /// Requests that the program keeps the memory of.
+    raw: Loops,
+    /// Requests that own their memory.
+    owned: Loops,
+}
+
+/// The figures of one program.
+pub(super) struct Loops {
     counts: Counts,
     /// Least and median nanoseconds.
     times: BTreeMap<String, [f64; 2]>,
 }
 
-impl Build {
-    fn measure(profile: &'static str, lto: &str) -> anyhow::Result<Self> {
-        let program = build(profile, lto)?;
-        let [few, many] = ROUNDS.map(|rounds| callgrind::run_here(&program, rounds));
+impl Loops {
+    fn measure(program: &Path) -> anyhow::Result<Self> {
+        let [few, many] = ROUNDS.map(|rounds| callgrind::run_here(program, rounds));
         let turns = f64::from(ROUNDS[1] - ROUNDS[0]) * MANY;
         Ok(Self {
-            profile,
             counts: many?.less(&few?, turns)?,
-            times: time(&program)?,
+            times: time(program)?,
         })
     }
 
-    fn instructions(&self, handle: &str, row: &Row) -> anyhow::Result<f64> {
-        self.counts.sum(&[&format!("{handle}::{}", row.function)])
+    /// Of the loop of this module and name.
+    pub(super) fn instructions(&self, name: &str) -> anyhow::Result<f64> {
+        self.counts.sum(&[name])
     }
 
-    fn nanoseconds(&self, handle: &str, row: &Row) -> anyhow::Result<[f64; 2]> {
-        let name = format!("{handle}::{}", row.function);
-        let times = self.times.get(&name);
+    pub(super) fn nanoseconds(&self, name: &str) -> anyhow::Result<[f64; 2]> {
+        let times = self.times.get(name);
         times
             .copied()
             .with_context(|| format!("{name} was not timed"))
     }
 }
 
+impl Build {
+    fn measure(profile: &'static str, lto: &str) -> anyhow::Result<Self> {
+        let raw = Loops::measure(&build("raw", profile, lto)?)?;
+        let owned = Loops::measure(&build("owned", profile, lto)?)?;
+        Ok(Self {
+            profile,
+            raw,
+            owned,
+        })
+    }
+
+    fn instructions(&self, handle: &str, row: &Row) -> anyhow::Result<f64> {
+        self.raw
+            .instructions(&format!("{handle}::{}", row.function))
+    }
+
+    fn nanoseconds(&self, handle: &str, row: &Row) -> anyhow::Result<[f64; 2]> {
+        self.raw.nanoseconds(&format!("{handle}::{}", row.function))
+    }
+}
+
 /// Builds the crate in a folder of its own, without settings of this workspace.
-pub(super) fn build(profile: &str, lto: &str) -> anyhow::Result<PathBuf> {
+pub(super) fn build(program: &str, profile: &str, lto: &str) -> anyhow::Result<PathBuf> {
     let root = cargo::workspace();
     let target = root.join("target/downstream").join(profile);
     let status = Command::new("cargo")
-        .args(["build", "--release", "--bin", "raw", "--manifest-path"])
+        .args(["build", "--release", "--bin", program, "--manifest-path"])
         .arg(root.join("tests/cost/downstream/Cargo.toml"))
         .env("CARGO_TARGET_DIR", &target)
         .env("CARGO_INCREMENTAL", "0")
@@ -157,7 +184,7 @@ pub(super) fn build(profile: &str, lto: &str) -> anyhow::Result<PathBuf> {
     if !status.success() {
         bail!("cost-downstream does not build");
     }
-    Ok(target.join("release/raw"))
+    Ok(target.join("release").join(program))
 }
 
 fn time(program: &Path) -> anyhow::Result<BTreeMap<String, [f64; 2]>> {
@@ -192,6 +219,8 @@ pub(crate) fn run(as_json: bool) -> anyhow::Result<ExitCode> {
             missed.push(row.name);
         }
     }
+    let owned = [&builds[0].owned, &builds[1].owned];
+    missed.extend(owned::missed(owned[0])?);
     if as_json {
         let tables = builds
             .iter()
@@ -204,6 +233,7 @@ pub(crate) fn run(as_json: bool) -> anyhow::Result<ExitCode> {
     } else {
         print(&builds, &libmlx5)?;
         print_shapes(&builds)?;
+        owned::print(owned)?;
         if !missed.is_empty() {
             println!("\nAbove their goals: {}.", missed.join(", "));
         }
@@ -264,11 +294,11 @@ fn print_shapes(builds: &[Build; 2]) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn cell(content: impl Display) -> String {
+pub(super) fn cell(content: impl Display) -> String {
     format!(" {content} |")
 }
 
-fn optional(number: Option<f64>) -> String {
+pub(super) fn optional(number: Option<f64>) -> String {
     number.map_or_else(|| cell(""), |number| cell(format_args!("{number:.0}")))
 }
 
@@ -298,5 +328,6 @@ fn json(build: &Build) -> anyhow::Result<Value> {
         }))
     });
     let rows = rows.collect::<anyhow::Result<Vec<_>>>()?;
-    Ok(json!({ "profile": build.profile, "rows": rows }))
+    let owned = owned::json(&build.owned)?;
+    Ok(json!({ "profile": build.profile, "rows": rows, "owned": owned }))
 }

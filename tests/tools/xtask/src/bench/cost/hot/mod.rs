@@ -18,7 +18,7 @@ use golden::{Golden, TABLE};
 
 pub(crate) fn run(write: bool) -> anyhow::Result<ExitCode> {
     // As `bench --user` builds it, in the same folder.
-    let program = Program::open(&build("default", "false")?)?;
+    let program = Program::open(&build("raw", "default", "false")?)?;
     let found = Golden::new(compiler()?, program.count()?);
     for handle in HANDLES {
         for function in functions() {
