@@ -27,7 +27,7 @@
 //! while done < 2 {
 //!     let Some(completion) = cq.poll()? else { continue };
 //!     if let Ok(finished) = qp.complete(completion) {
-//!         assert!(finished.status.is_success());
+//!         assert!(finished.status().is_success());
 //!         done += 1;
 //!     }
 //! }

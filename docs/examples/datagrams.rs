@@ -151,10 +151,10 @@ impl Side {
             let Ok(finished) = self.qp.complete(completion) else {
                 continue;
             };
-            if !finished.status.is_success() {
-                return Err(finished.status.to_string().into());
+            if !finished.status().is_success() {
+                return Err(finished.status().to_string().into());
             }
-            let buffer = finished.memory.into_buffer().ok_or("no buffer came back")?;
+            let buffer = finished.into_buffer().ok_or("no buffer came back")?;
             return Ok((buffer, reported));
         }
     }

@@ -209,10 +209,10 @@ impl End {
         let finished = (self.qp)
             .complete(done)
             .map_err(|_| "a completion that belongs to no request")?;
-        if !finished.status.is_success() {
-            return Err(finished.status.to_string().into());
+        if !finished.status().is_success() {
+            return Err(finished.status().to_string().into());
         }
-        if finished.user_data == SEND {
+        if finished.user_data() == SEND {
             self.sent += 1;
             return Ok(());
         }

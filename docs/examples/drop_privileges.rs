@@ -80,9 +80,9 @@ fn finish(qp: &mut QueuePair<Rc>, cq: &mut CompletionQueue) -> Result<(), Box<dy
         let finished = qp
             .complete(completion)
             .map_err(|_| "a completion of another queue pair")?;
-        if finished.status.is_success() {
+        if finished.status().is_success() {
             return Ok(());
         }
-        return Err(finished.status.to_string().into());
+        return Err(finished.status().to_string().into());
     }
 }

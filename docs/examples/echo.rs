@@ -44,8 +44,8 @@ fn serve(listener: &Listener) -> Result<(), Box<dyn Error + Send + Sync>> {
         let Ok(done) = connection.queue_pair().complete(completion) else {
             continue;
         };
-        let (len, request) = (done.len, done.user_data);
-        match done.memory.into_buffer() {
+        let (len, request) = (done.len(), done.user_data());
+        match done.into_buffer() {
             Some(buffer) if request == 0 => connection.queue_pair().send(buffer, len, 1)?,
             Some(buffer) => connection.queue_pair().recv(buffer, 0)?,
             None => {}
@@ -70,7 +70,7 @@ fn call(address: &str, text: &str) -> Result<(), Box<dyn Error + Send + Sync>> {
             continue;
         };
         if let Ok(done) = connection.queue_pair().complete(completion)
-            && let (0, Some(bytes)) = (done.user_data, done.bytes())
+            && let (0, Some(bytes)) = (done.user_data(), done.bytes())
         {
             println!("echo: {}", String::from_utf8_lossy(bytes));
         }

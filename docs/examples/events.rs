@@ -110,8 +110,8 @@ fn take_completions(
         let finished = srq
             .complete(completion)
             .map_err(|_| "a completion of another queue")?;
-        if !finished.status.is_success() {
-            return Err(finished.status.to_string().into());
+        if !finished.status().is_success() {
+            return Err(finished.status().to_string().into());
         }
         count += 1;
     }

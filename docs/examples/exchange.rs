@@ -95,10 +95,10 @@ impl Side {
             if let Some(completion) = self.cq.poll()? {
                 let finished = self.qp.complete(completion);
                 let finished = finished.map_err(|_| "a completion of another queue pair")?;
-                if finished.status.is_success() {
+                if finished.status().is_success() {
                     return Ok(Some(finished));
                 }
-                return Err(finished.status.to_string().into());
+                return Err(finished.status().to_string().into());
             }
             if gone {
                 return Ok(None);

@@ -26,9 +26,9 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         let Ok(finished) = qp.complete(completion) else {
             continue;
         };
-        match (finished.bytes(), finished.user_data) {
+        match (finished.bytes(), finished.user_data()) {
             (Some(bytes), 0) => println!("{}", String::from_utf8_lossy(bytes)),
-            (_, request) => println!("request {request}: {}", finished.status),
+            (_, request) => println!("request {request}: {}", finished.status()),
         }
     }
     Ok(())

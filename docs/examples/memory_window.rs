@@ -124,7 +124,7 @@ impl Peer {
                 continue;
             };
             if let Ok(finished) = self.qp.complete(completion) {
-                return Ok(finished.status);
+                return Ok(finished.status());
             }
         }
     }

@@ -124,11 +124,11 @@ impl Active {
             let Ok(finished) = self.qp.complete(completion) else {
                 continue;
             };
-            if !finished.status.is_success() {
-                return Err(finished.status.to_string().into());
+            if !finished.status().is_success() {
+                return Err(finished.status().to_string().into());
             }
             return finished
-                .memory
+                .into_memory()
                 .into_buffer()
                 .ok_or_else(|| "no buffer came back".into());
         }

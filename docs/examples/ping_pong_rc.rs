@@ -118,15 +118,15 @@ impl End {
         let Ok(finished) = self.qp.complete(completion) else {
             return Err("a completion of another queue pair".into());
         };
-        if !finished.status.is_success() {
-            return Err(format!("request {}: {}", finished.user_data, finished.status).into());
+        if !finished.status().is_success() {
+            return Err(format!("request {}: {}", finished.user_data(), finished.status()).into());
         }
-        if finished.user_data == SEND {
-            self.outgoing = finished.memory.into_buffer();
+        if finished.user_data() == SEND {
+            self.outgoing = finished.into_buffer();
             return Ok(());
         }
         self.received = finished.bytes().map(<[u8]>::to_vec);
-        if let Some(buffer) = finished.memory.into_buffer() {
+        if let Some(buffer) = finished.into_buffer() {
             self.qp.recv(buffer, RECEIVE)?;
         }
         Ok(())

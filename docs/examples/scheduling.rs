@@ -155,11 +155,11 @@ impl Group {
             let Ok(finished) = self.qp.complete(completion) else {
                 continue;
             };
-            if !finished.status.is_success() {
-                return Err(finished.status.to_string().into());
+            if !finished.status().is_success() {
+                return Err(finished.status().to_string().into());
             }
             self.bytes += SIZE as u64;
-            self.buffers.extend(finished.memory.into_buffer());
+            self.buffers.extend(finished.into_buffer());
         }
         Ok(())
     }

@@ -82,12 +82,12 @@ fn run() -> Result<(), Box<dyn Error>> {
         let Ok(finished) = srq.complete(completion) else {
             continue;
         };
-        if !finished.status.is_success() {
-            return Err(format!("queue pair {qp_num}: {}", finished.status).into());
+        if !finished.status().is_success() {
+            return Err(format!("queue pair {qp_num}: {}", finished.status()).into());
         }
         messages += 1;
-        println!("queue pair {qp_num} got {} bytes", finished.len);
-        if let Some(buffer) = finished.memory.into_buffer() {
+        println!("queue pair {qp_num} got {} bytes", finished.len());
+        if let Some(buffer) = finished.into_buffer() {
             srq.recv(buffer, 0)?;
         }
     }
@@ -133,10 +133,10 @@ impl Sender {
             let Ok(finished) = self.qp.complete(completion) else {
                 continue;
             };
-            if finished.status.is_success() {
+            if finished.status().is_success() {
                 return Ok(());
             }
-            return Err(finished.status.to_string().into());
+            return Err(finished.status().to_string().into());
         }
     }
 }

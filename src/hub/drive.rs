@@ -194,7 +194,7 @@ impl Shared {
             shared_taken = true;
             match conn {
                 Some(conn) => conn.complete_shared(finished, wake),
-                None => self.pool.put_memory_silently(finished.memory),
+                None => self.pool.put_memory_silently(finished.into_memory()),
             }
         }
         if let (true, Some(srq)) = (shared_taken, &self.srq) {

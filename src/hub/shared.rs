@@ -310,7 +310,7 @@ impl Shared {
         {
             let mut srq = lock_srq(srq);
             while let Some(finished) = srq.unpolled() {
-                self.pool.put_memory_silently(finished.memory);
+                self.pool.put_memory_silently(finished.into_memory());
             }
             self.fill(&mut srq);
         }

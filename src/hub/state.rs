@@ -162,13 +162,19 @@ impl Conn {
         };
         let finished = qp.queue().complete(completion)?;
         state.heard = true;
-        if !finished.status.is_success() {
-            state.lost(ConnectionError::Disconnected(finished.status), wake);
+        if !finished.status().is_success() {
+            state.lost(ConnectionError::Disconnected(finished.status()), wake);
         }
-        match finished.user_data {
+        match finished.user_data() {
             RECEIVE => state.received(finished, false, &self.pool, wake),
             PROBE => state.probing = false,
-            slot => state.ended(slot, finished.status, finished.memory, &self.pool, wake),
+            slot => state.ended(
+                slot,
+                finished.status(),
+                finished.into_memory(),
+                &self.pool,
+                wake,
+            ),
         }
         Ok(())
     }
@@ -326,15 +332,10 @@ impl State {
         pool: &Arc<Pool>,
         wake: &mut Vec<Waker>,
     ) {
-        let Finished {
-            status,
-            opcode,
-            len,
-            imm,
-            memory,
-            ..
-        } = finished;
-        let Memory::Buffer(buffer, _) = memory else {
+        let (status, imm) = (finished.status(), finished.imm());
+        let is_write = finished.opcode() == WcOpcode::RecvRdmaWithImm;
+        let len = if is_write { 0 } else { finished.len() };
+        let Some(buffer) = finished.into_buffer() else {
             return;
         };
         // Nobody will take messages of a connection that was closed here, or more of one that has
@@ -347,8 +348,6 @@ impl State {
             pool.put_silently(buffer);
             return;
         }
-        let is_write = opcode == WcOpcode::RecvRdmaWithImm;
-        let len = if is_write { 0 } else { len };
         let buffer = PooledBuffer::new(buffer, pool);
         self.inbox
             .push_back(Message::new(buffer, len, imm, is_shared));

@@ -12,12 +12,13 @@
 )]
 
 use std::fmt;
+use std::mem::ManuallyDrop;
 use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
 use std::sync::Arc;
 
 use uverbs_core::hw::Pages;
-use uverbs_core::types::{AccessFlags, LocalKey, Sge};
+use uverbs_core::types::{AccessFlags, Sge};
 use uverbs_core::{Error, Op, Result};
 
 use super::region::{self, Held, Region};
@@ -30,8 +31,8 @@ use crate::ProtectionDomain;
 pub struct Buffer {
     start: NonNull<u8>,
     len: usize,
-    lkey: LocalKey,
-    pub(super) region: Arc<Region>,
+    /// Dropped by [`give_up`].
+    pub(super) region: ManuallyDrop<Arc<Region>>,
 }
 
 // SAFETY: the pointer is to memory of the region, which has no thread affinity and which only this
@@ -138,8 +139,7 @@ impl Buffer {
         Self {
             start,
             len,
-            lkey: region.lkey,
-            region: Arc::clone(region),
+            region: ManuallyDrop::new(Arc::clone(region)),
         }
     }
 
@@ -207,23 +207,32 @@ impl Buffer {
     /// GiB or more.
     #[inline]
     pub(super) fn sge(&self, len: usize) -> Option<Sge> {
-        if len > self.len {
-            return None;
-        }
-        Some(Sge {
-            address: self.start.addr().get() as u64,
-            length: u32::try_from(len).ok()?,
-            key: self.lkey,
-        })
+        self.has(len).then(|| self.sge_of(len))
     }
 
-    /// The same, if it is memory of the domain with this identity.
-    #[inline]
-    pub(super) fn sge_in(&self, domain: usize, len: usize) -> Option<Sge> {
-        if self.region.domain != domain {
-            return None;
+    /// Whether a request of the domain with this identity can move its first `len` bytes.
+    #[expect(clippy::inline_always, reason = "a part of posting")]
+    #[inline(always)]
+    pub(super) fn can_move(&self, domain: usize, len: usize) -> bool {
+        self.region.domain == domain && self.has(len)
+    }
+
+    #[expect(clippy::inline_always, reason = "a part of posting")]
+    #[inline(always)]
+    fn has(&self, len: usize) -> bool {
+        len <= self.len && u32::try_from(len).is_ok()
+    }
+
+    /// Its first `len` bytes, which [it has](Self::can_move), as a scatter/gather entry.
+    #[expect(clippy::inline_always, reason = "a part of posting")]
+    #[inline(always)]
+    #[expect(clippy::cast_possible_truncation, reason = "checked before")]
+    pub(super) fn sge_of(&self, len: usize) -> Sge {
+        Sge {
+            address: self.start.addr().get() as u64,
+            length: len as u32,
+            key: self.region.lkey,
         }
-        self.sge(len)
     }
 
     #[inline]
@@ -253,10 +262,20 @@ impl DerefMut for Buffer {
 impl Drop for Buffer {
     #[inline]
     fn drop(&mut self) {
-        if let Some(free) = &self.region.free {
-            free.give_back(self.start);
-        }
+        // SAFETY: nothing uses the region after this.
+        let region = unsafe { ManuallyDrop::take(&mut self.region) };
+        give_up(self.start, region);
     }
+}
+
+/// Drops a buffer's parts. They are passed by value: a buffer whose address is passed on has to be
+/// in memory wherever it may be dropped.
+#[inline(never)]
+fn give_up(start: NonNull<u8>, region: Arc<Region>) {
+    if let Some(free) = &region.free {
+        free.give_back(start);
+    }
+    drop(region);
 }
 
 impl fmt::Debug for Buffer {

@@ -18,6 +18,7 @@
 mod backing;
 mod buffer;
 mod exposed;
+mod finished;
 pub mod kind;
 mod pool;
 pub(crate) mod qp;
@@ -33,6 +34,7 @@ mod work;
 
 pub use buffer::Buffer;
 pub use exposed::ExposedMemory;
+pub use finished::Finished;
 pub use pool::BufferPool;
 pub use qp::{Batch, QueuePair};
 pub use shared_memory::{PageSize, SharedMemory};
@@ -40,4 +42,4 @@ pub use srq::SharedReceiveQueue;
 pub use stable::{NotRegistered, NotReturned, StableBytes};
 #[cfg(feature = "zerocopy")]
 pub use typed::TypedBuffer;
-pub use work::{Finished, Memory, MemoryRefused, ReceiveRefused, Refused, Released, Work};
+pub use work::{Memory, MemoryRefused, ReceiveRefused, Refused, Released, Work};

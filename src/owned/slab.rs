@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use uverbs_core::types::RESERVED_WR_IDS;
 
+use super::Memory;
 use super::work::leave;
-use super::{Buffer, Memory};
 use crate::AddressHandle;
 use crate::unpolled::PLACE_BITS;
 
@@ -21,43 +21,49 @@ pub(super) struct Slab {
     /// The upper bits that all of its ids have.
     base: u64,
     slots: Vec<Slot>,
+    /// Where datagrams go, by slot: kept until they end, because requests refer to the kernel's
+    /// handle by number. Empty until there is one.
+    addresses: Vec<Option<AddressHandle>>,
+    room: Room,
+}
+
+#[derive(Debug)]
+struct Room {
     /// The first of the empty slots, which form a list; beyond the end if there are none.
     empty: usize,
     used: usize,
 }
 
-/// A request, or nothing. Only what is needed when the request ends; the parts of an ordinary one
-/// are separate fields, so that it gets here and back without being assembled in between.
+/// A request, or nothing. Only what is needed when the request ends.
 #[derive(Debug)]
+// Found by a shift, and in one cache line.
+#[repr(align(64))]
 pub(super) struct Slot {
-    /// Its number among the requests that it is ordered with; 0 if the slot is empty.
+    /// Its number among the requests that it is ordered with, and [`SPECIAL`] if something is to
+    /// be done before it is taken out; 0 if the slot is empty.
     turn: u64,
+    /// Of an empty slot, the next empty one.
     user_data: u64,
-    /// Bytes of memory; of an empty slot, the next empty one.
-    len: usize,
-    buffer: Option<Buffer>,
-    /// What an ordinary request does not have.
-    more: Option<More>,
-}
-
-#[derive(Debug)]
-struct More {
-    /// Its memory, if that is not a buffer.
     memory: Memory,
-    /// Kept until it ends, because the request refers to the kernel's handle by number.
-    address: Option<AddressHandle>,
 }
 
-/// A request that was taken out, of whose memory the rest is taken out with it, too.
+/// In a turn: the request has an address, or others end with it.
+pub(super) const SPECIAL: u64 = 1 << 63;
+
+/// A request that is there.
 #[derive(Debug)]
-#[must_use = "its memory may still be in the slot"]
-pub(super) struct Taken<'a> {
+pub(super) struct Found<'a> {
+    slot: &'a mut Slot,
+    index: usize,
+    room: &'a mut Room,
+}
+
+/// A request that was taken out.
+#[derive(Debug)]
+pub(super) struct Taken {
     pub(super) turn: u64,
     pub(super) user_data: u64,
-    /// Bytes of memory.
-    pub(super) len: usize,
-    buffer: Option<Buffer>,
-    more: Option<&'a mut Option<More>>,
+    pub(super) memory: Memory,
 }
 
 /// The end of the list of empty slots: no table has as many.
@@ -111,107 +117,87 @@ impl Slab {
         let (from, to) = (self.slots.len(), capacity.min(1 << PLACE_BITS) as usize);
         self.slots.reserve(to.saturating_sub(from));
         for next in from + 1..=to {
-            let next = if next == to { self.empty } else { next };
+            let next = if next == to { self.room.empty } else { next };
             self.slots.push(Slot::empty(next));
         }
         if from < to {
-            self.empty = from;
+            self.room.empty = from;
         }
     }
 
-    /// The first empty slot, and its id; `None` if all are in use.
-    #[expect(clippy::inline_always, reason = "a part of posting")]
-    #[inline(always)]
-    fn vacant(&mut self) -> Option<(&mut Slot, u64)> {
-        let index = self.empty;
-        let slot = self.slots.get_mut(index)?;
-        self.empty = slot.len;
-        self.used += 1;
-        Some((slot, self.base | index as u64))
-    }
-
-    /// Puts a request into an empty slot. Returns the buffer if there is none.
+    /// Puts a request into an empty slot. Returns its memory if there is none.
     #[expect(clippy::inline_always, reason = "a part of posting")]
     #[inline(always)]
     pub(super) fn insert(
         &mut self,
         turn: u64,
         user_data: u64,
-        buffer: Buffer,
-        len: usize,
-    ) -> Result<u64, Buffer> {
-        let Some((slot, id)) = self.vacant() else {
-            return Err(buffer);
-        };
-        (slot.turn, slot.user_data, slot.len) = (turn, user_data, len);
-        leave(slot.buffer.replace(buffer));
-        Ok(id)
-    }
-
-    /// Puts a request without memory into an empty slot; `None` if there is none.
-    #[expect(clippy::inline_always, reason = "a part of posting")]
-    #[inline(always)]
-    pub(super) fn insert_bare(&mut self, turn: u64, user_data: u64) -> Option<u64> {
-        let (slot, id) = self.vacant()?;
-        (slot.turn, slot.user_data, slot.len) = (turn, user_data, 0);
-        Some(id)
-    }
-
-    /// Puts any request into an empty slot. Returns what it has if there is none.
-    pub(super) fn insert_any(
-        &mut self,
-        turn: u64,
-        user_data: u64,
         memory: Memory,
-        address: Option<AddressHandle>,
-    ) -> Result<u64, (Memory, Option<AddressHandle>)> {
-        let len = memory.len();
-        let Some((slot, id)) = self.vacant() else {
-            return Err((memory, address));
+    ) -> Result<u64, Memory> {
+        let index = self.room.empty;
+        let Some(slot) = self.slots.get_mut(index) else {
+            return Err(memory);
         };
-        (slot.turn, slot.user_data, slot.len) = (turn, user_data, len);
-        let memory = match memory {
-            Memory::Buffer(buffer, _) => {
-                slot.buffer = Some(buffer);
-                Memory::None
-            }
-            other => other,
-        };
-        let any = address.is_some() || !matches!(memory, Memory::None);
-        slot.more = any.then_some(More { memory, address });
-        Ok(id)
+        self.room.empty = index_of(slot.user_data);
+        self.room.used += 1;
+        (slot.turn, slot.user_data) = (turn, user_data);
+        leave(mem::replace(&mut slot.memory, memory));
+        Ok(self.base | index as u64)
     }
 
-    /// Takes out the request with this id, if it is there.
+    /// Keeps `address` as long as the request with this id is there.
+    pub(super) fn keep(&mut self, id: u64, address: AddressHandle) {
+        let index = self.index(id);
+        let Some(slot) = self.slots.get_mut(index).filter(|slot| slot.turn != 0) else {
+            return;
+        };
+        slot.turn |= SPECIAL;
+        if self.addresses.len() < self.slots.len() {
+            self.addresses.resize(self.slots.len(), None);
+        }
+        if let Some(kept) = self.addresses.get_mut(index) {
+            *kept = Some(address);
+        }
+    }
+
+    /// The request with this id, to be taken out, if it is there and not special.
     #[expect(clippy::inline_always, reason = "a part of polling")]
     #[inline(always)]
-    pub(super) fn take(&mut self, id: u64) -> Option<Taken<'_>> {
+    pub(super) fn find(&mut self, id: u64) -> Option<Found<'_>> {
         let index = self.index(id);
         let slot = self.slots.get_mut(index)?;
-        if slot.turn == 0 {
+        if slot.turn.cast_signed() <= 0 {
             return None;
         }
-        let turn = mem::replace(&mut slot.turn, 0);
-        let len = mem::replace(&mut slot.len, self.empty);
-        self.empty = index;
-        self.used -= 1;
-        Some(Taken {
-            turn,
-            user_data: slot.user_data,
-            len,
-            buffer: slot.buffer.take(),
-            more: match &mut slot.more {
-                None => None,
-                more => Some(more),
-            },
+        Some(Found {
+            slot,
+            index,
+            room: &mut self.room,
         })
+    }
+
+    /// The same for any request. Its address, if it has one, is dropped.
+    pub(super) fn find_any(&mut self, id: u64) -> Option<Found<'_>> {
+        drop(self.take_address(id));
+        let index = self.index(id);
+        self.slots.get_mut(index)?.turn &= !SPECIAL;
+        self.find(id)
+    }
+
+    /// Takes out the request with this id, if it is there. Its address, if it has one, is dropped.
+    pub(super) fn take(&mut self, id: u64) -> Option<Taken> {
+        self.find_any(id).map(Found::take)
+    }
+
+    /// Takes out the address of the request with this id, if it has one.
+    pub(super) fn take_address(&mut self, id: u64) -> Option<AddressHandle> {
+        let index = self.index(id);
+        self.addresses.get_mut(index)?.take()
     }
 
     /// Drops the request with this id, if it is there.
     pub(super) fn remove(&mut self, id: u64) {
-        if let Some(taken) = self.take(id) {
-            drop(taken.apart());
-        }
+        drop(self.take(id));
     }
 
     /// The request with this id, if it is there.
@@ -222,12 +208,13 @@ impl Slab {
     /// The index that the request with this id has; beyond the end for the id of another table.
     #[expect(clippy::inline_always, reason = "a part of polling")]
     #[inline(always)]
-    #[expect(
-        clippy::cast_possible_truncation,
-        reason = "64 bits on all machines there are"
-    )]
     fn index(&self, id: u64) -> usize {
-        (id ^ self.base) as usize
+        index_of(id ^ self.base)
+    }
+
+    /// Where the datagram with this id goes.
+    pub(super) fn address(&self, id: u64) -> Option<&AddressHandle> {
+        self.addresses.get(self.index(id))?.as_ref()
     }
 
     /// The upper part that all of its ids have, and no other ids.
@@ -237,7 +224,32 @@ impl Slab {
 
     /// How many requests are in it.
     pub(super) fn len(&self) -> usize {
-        self.used
+        self.room.used
+    }
+}
+
+#[expect(clippy::inline_always, reason = "a part of posting")]
+#[inline(always)]
+#[expect(
+    clippy::cast_possible_truncation,
+    reason = "64 bits on all machines there are"
+)]
+const fn index_of(number: u64) -> usize {
+    number as usize
+}
+
+impl Found<'_> {
+    #[expect(clippy::inline_always, reason = "a part of polling")]
+    #[inline(always)]
+    pub(super) fn take(self) -> Taken {
+        let Self { slot, index, room } = self;
+        room.used -= 1;
+        let next = mem::replace(&mut room.empty, index);
+        Taken {
+            turn: mem::replace(&mut slot.turn, 0),
+            user_data: mem::replace(&mut slot.user_data, next as u64),
+            memory: mem::replace(&mut slot.memory, Memory::None),
+        }
     }
 }
 
@@ -245,77 +257,22 @@ impl Slot {
     fn empty(next: usize) -> Self {
         Self {
             turn: 0,
-            user_data: 0,
-            len: next,
-            buffer: None,
-            more: None,
+            user_data: next as u64,
+            memory: Memory::None,
         }
     }
 
     pub(super) fn turn(&self) -> u64 {
-        self.turn
+        self.turn & !SPECIAL
     }
 
     /// Whether it has memory.
     pub(super) fn has_memory(&self) -> bool {
-        let more = self.more.as_ref().map(|more| &more.memory);
-        self.buffer.is_some() || more.is_some_and(|memory| !matches!(memory, Memory::None))
-    }
-
-    pub(super) fn address(&self) -> Option<&AddressHandle> {
-        self.more.as_ref()?.address.as_ref()
+        !matches!(self.memory, Memory::None)
     }
 
     fn into_memory(self) -> Memory {
-        match (self.buffer, self.more) {
-            (Some(buffer), _) => Memory::Buffer(buffer, self.len),
-            (None, Some(more)) => more.memory,
-            (None, None) => Memory::None,
-        }
-    }
-}
-
-impl Taken<'_> {
-    /// Its memory. Its address, if it has one, is dropped.
-    #[expect(clippy::inline_always, reason = "a part of polling")]
-    #[inline(always)]
-    pub(super) fn into_memory(self) -> Memory {
-        let Self {
-            turn,
-            user_data,
-            len,
-            buffer,
-            more,
-        } = self;
-        if more.is_some() {
-            // A new value: one that is passed on is in memory, and this need not be.
-            let taken = Taken {
-                turn,
-                user_data,
-                len,
-                buffer,
-                more,
-            };
-            return taken.apart().0;
-        }
-        match buffer {
-            Some(buffer) => Memory::Buffer(buffer, len),
-            None => Memory::None,
-        }
-    }
-
-    /// Its memory and its address.
-    #[cold]
-    #[inline(never)]
-    pub(super) fn apart(self) -> (Memory, Option<AddressHandle>) {
-        let (memory, address) = match self.more.and_then(Option::take) {
-            Some(more) => (more.memory, more.address),
-            None => (Memory::None, None),
-        };
-        match self.buffer {
-            Some(buffer) => (Memory::Buffer(buffer, self.len), address),
-            None => (memory, address),
-        }
+        self.memory
     }
 }
 
@@ -325,8 +282,11 @@ impl Default for Slab {
         Self {
             base: 0,
             slots: Vec::new(),
-            empty: NONE,
-            used: 0,
+            addresses: Vec::new(),
+            room: Room {
+                empty: NONE,
+                used: 0,
+            },
         }
     }
 }
@@ -348,18 +308,20 @@ mod tests {
 
     fn taken(slab: &mut Slab, id: u64) -> Option<(u64, u64)> {
         let taken = slab.take(id)?;
-        let found = (taken.turn, taken.user_data);
-        drop(taken.apart());
-        Some(found)
+        Some((taken.turn, taken.user_data))
+    }
+
+    fn bare(slab: &mut Slab, turn: u64, user_data: u64) -> Option<u64> {
+        slab.insert(turn, user_data, Memory::None).ok()
     }
 
     #[test]
     fn a_request_comes_back_once_by_its_id() {
         let mut slab = Slab::new(2);
-        let one = slab.insert_bare(1, 10).unwrap();
-        let two = slab.insert_any(2, 20, Memory::None, None).unwrap();
-        assert_eq!(slab.insert_bare(3, 30), None);
-        assert!(slab.insert_any(3, 30, Memory::None, None).is_err());
+        let one = bare(&mut slab, 1, 10).unwrap();
+        let two = slab.insert(2, 20, Memory::None).unwrap();
+        assert_eq!(bare(&mut slab, 3, 30), None);
+        assert!(slab.insert(3, 30, Memory::None).is_err());
         assert_eq!(slab.len(), 2);
         assert_eq!(taken(&mut slab, one), Some((1, 10)));
         assert_eq!(taken(&mut slab, one), None);
@@ -371,12 +333,12 @@ mod tests {
     #[test]
     fn the_slot_emptied_last_is_used_first_and_none_is_lost() {
         let mut slab = Slab::new(3);
-        let mut ids: Vec<_> = (1..4).map(|n| slab.insert_bare(n, n).unwrap()).collect();
+        let mut ids: Vec<_> = (1..4).map(|n| bare(&mut slab, n, n).unwrap()).collect();
         for n in 4..100 {
             let id = ids.remove((n % 3) as usize);
             assert!(taken(&mut slab, id).is_some());
-            assert_eq!(slab.insert_bare(n, n), Some(id));
-            assert_eq!(slab.insert_bare(n, n), None);
+            assert_eq!(bare(&mut slab, n, n), Some(id));
+            assert_eq!(bare(&mut slab, n, n), None);
             ids.push(id);
         }
         ids.sort_unstable();
@@ -388,27 +350,38 @@ mod tests {
     fn a_reused_slot_has_nothing_of_its_former_request() {
         let mut slab = Slab::new(2);
         let list = Memory::List(vec![Memory::None, Memory::None]);
-        let id = slab.insert_any(5, 50, list, None).unwrap();
+        let id = slab.insert(5, 50, list).unwrap();
         assert!(
             slab.get(id)
                 .is_some_and(|slot| slot.has_memory() && slot.turn() == 5)
         );
-        let (memory, address) = slab.take(id).unwrap().apart();
+        let memory = slab.take(id).unwrap().memory;
         assert!(matches!(memory, Memory::List(list) if list.len() == 2));
-        assert!(address.is_none());
         // The next in this slot has none of it.
-        assert_eq!(slab.insert_bare(6, 60), Some(id));
+        assert_eq!(bare(&mut slab, 6, 60), Some(id));
         assert!(slab.get(id).is_some_and(|slot| !slot.has_memory()));
         let bare = slab.take(id).unwrap();
-        assert_eq!(bare.len, 0);
-        assert!(matches!(bare.into_memory(), Memory::None));
+        assert!(matches!(bare.memory, Memory::None));
+    }
+
+    #[test]
+    fn a_special_request_is_found_only_where_it_is_asked_for() {
+        let mut slab = Slab::new(2);
+        let id = bare(&mut slab, 7 | SPECIAL, 70).unwrap();
+        assert!(slab.find(id).is_none());
+        assert_eq!(slab.get(id).map(Slot::turn), Some(7));
+        let taken = slab.find_any(id).map(Found::take).unwrap();
+        assert_eq!((taken.turn, taken.user_data), (7, 70));
+        assert!(slab.find_any(id).is_none());
+        assert_eq!(bare(&mut slab, 8, 80), Some(id));
+        assert!(slab.find(id).is_some());
     }
 
     #[test]
     fn ids_are_in_the_reserved_range() {
         let mut slab = Slab::new(3);
         for turn in 1..4 {
-            assert!(slab.insert_bare(turn, 0).unwrap() >= RESERVED_WR_IDS);
+            assert!(bare(&mut slab, turn, 0).unwrap() >= RESERVED_WR_IDS);
         }
     }
 
@@ -416,8 +389,8 @@ mod tests {
     fn ids_of_other_tables_and_made_up_ones_find_nothing() {
         let mut slab = Slab::new(4);
         let mut other = Slab::new(4);
-        let mine = slab.insert_bare(1, 0).unwrap();
-        let others = other.insert_bare(1, 0).unwrap();
+        let mine = bare(&mut slab, 1, 0).unwrap();
+        let others = bare(&mut other, 1, 0).unwrap();
         assert!(slab.take(others).is_none());
         for bit in 0..64 {
             assert!(slab.take(mine ^ 1 << bit).is_none(), "{bit}");
@@ -431,15 +404,15 @@ mod tests {
     #[test]
     fn a_table_that_grows_keeps_what_is_in_it() {
         let mut slab = Slab::new(1);
-        let first = slab.insert_bare(1, 1).unwrap();
+        let first = bare(&mut slab, 1, 1).unwrap();
         slab.grow(3);
         slab.grow(2);
-        let more: Vec<_> = (2..4).map(|n| slab.insert_bare(n, n).unwrap()).collect();
-        assert_eq!(slab.insert_bare(9, 9), None);
+        let more: Vec<_> = (2..4).map(|n| bare(&mut slab, n, n).unwrap()).collect();
+        assert_eq!(bare(&mut slab, 9, 9), None);
         assert_eq!(taken(&mut slab, first), Some((1, 1)));
         slab.grow(5);
-        let again: Vec<_> = (4..7).map(|n| slab.insert_bare(n, n).unwrap()).collect();
-        assert_eq!(slab.insert_bare(9, 9), None);
+        let again: Vec<_> = (4..7).map(|n| bare(&mut slab, n, n).unwrap()).collect();
+        assert_eq!(bare(&mut slab, 9, 9), None);
         assert!(again.contains(&first));
         assert_eq!(taken(&mut slab, more[1]), Some((3, 3)));
         assert_eq!(slab.into_iter().count(), 5);
@@ -451,14 +424,11 @@ mod tests {
             next: AtomicU64::new(LAST_TAG - 1),
         };
         let mut last = Slab::with_tags(&tags, 1);
-        assert!(
-            last.insert_bare(1, 0)
-                .is_some_and(|id| id >= RESERVED_WR_IDS)
-        );
+        assert!(bare(&mut last, 1, 0).is_some_and(|id| id >= RESERVED_WR_IDS));
         for _ in 0..3 {
             let mut none = Slab::with_tags(&tags, 1);
             none.grow(5);
-            assert_eq!(none.insert_bare(1, 0), None);
+            assert_eq!(bare(&mut none, 1, 0), None);
             assert!(none.take(0).is_none());
         }
     }

@@ -13,9 +13,10 @@ use uverbs_core::contract::Srq as _;
 use uverbs_core::types::SrqModify;
 
 use super::Buffer;
+use super::finished::Finished;
 use super::qp::post_receive;
 use super::slab::Slab;
-use super::work::{Finished, Memory, ReceiveRefused};
+use super::work::{Memory, ReceiveRefused};
 use crate::Completion;
 use crate::destroy::{DestroyError, Failing};
 use crate::unpolled::Noted;
@@ -81,8 +82,8 @@ impl SharedReceiveQueue {
         &mut self,
         completion: Completion<'cq>,
     ) -> Result<Finished, Completion<'cq>> {
-        match self.receiving.take(completion.wr_id) {
-            Some(received) => Ok(Finished::new(received, &completion)),
+        match self.receiving.find(completion.wr_id) {
+            Some(received) => Ok(Finished::new(received.take(), &completion)),
             None => Err(completion),
         }
     }

@@ -6,15 +6,12 @@ use std::mem::ManuallyDrop;
 use std::ops::Range;
 
 use uverbs_core::PostError;
-use uverbs_core::types::{
-    Operation, Remote, RemoteKey, SendFlags, Sge, WcOpcode, WcStatus, WorkCompletion,
-};
+use uverbs_core::types::{Operation, Remote, RemoteKey, SendFlags, Sge};
 
 use super::kind::{
     AnyOperation, Atomic, Datagram, Invalidating, Kind, Message, MessageImm, Read, Write,
 };
-use super::slab::Taken;
-use super::{Buffer, ExposedMemory};
+use super::{Buffer, ExposedMemory, finished};
 use crate::{AddressHandle, ProtectionDomain};
 
 /// The memory of a request.
@@ -90,38 +87,6 @@ pub struct MemoryRefused {
     /// Why.
     pub error: PostError,
     /// The memory.
-    pub memory: Memory,
-}
-
-/// A request that ended, successfully or not, and its memory.
-///
-/// What else its completion says is read from that before it is exchanged: a copy of it for each
-/// request would take as many instructions as the exchange.
-///
-/// ```no_run
-/// # fn f(qp: &mut uverbs::owned::QueuePair, completion: uverbs::Completion<'_>) {
-/// let sender = completion.src_qp;
-/// if let Ok(finished) = qp.complete(completion) {
-///     println!("{} bytes from {sender}", finished.len);
-/// }
-/// # }
-/// ```
-#[derive(Debug)]
-#[non_exhaustive]
-pub struct Finished {
-    /// The `user_data` it was posted with.
-    pub user_data: u64,
-    /// How it ended.
-    pub status: WcStatus,
-    /// What kind of request it was.
-    ///
-    /// Valid only if it succeeded.
-    pub opcode: WcOpcode,
-    /// Bytes received or read, never more than were posted; 0 if it failed.
-    pub len: usize,
-    /// The immediate value that a message or a write brought, in host order.
-    pub imm: Option<u32>,
-    /// Its memory.
     pub memory: Memory,
 }
 
@@ -334,10 +299,15 @@ impl<K: Kind> Work<K> {
 
 impl Memory {
     /// The buffer, if it is one.
+    #[expect(clippy::inline_always, reason = "a part of polling")]
+    #[inline(always)]
     pub fn into_buffer(self) -> Option<Buffer> {
         match self {
             Self::Buffer(buffer, _) => Some(buffer),
-            _ => None,
+            other => {
+                finished::give_up(other);
+                None
+            }
         }
     }
 
@@ -361,19 +331,6 @@ impl Memory {
     /// True for no bytes.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
-    }
-
-    /// The buffer, of memory that is known to be one or none.
-    #[expect(clippy::inline_always, reason = "a part of posting")]
-    #[inline(always)]
-    pub(super) fn buffer_or_none(self) -> Option<(Buffer, usize)> {
-        match self {
-            Self::Buffer(buffer, len) => Some((buffer, len)),
-            none => {
-                leave(none);
-                None
-            }
-        }
     }
 
     /// As [`Parts::apart`].
@@ -460,45 +417,6 @@ impl From<(ExposedMemory, Range<usize>)> for Memory {
     #[inline]
     fn from((exposed, range): (ExposedMemory, Range<usize>)) -> Self {
         Self::Exposed(exposed, range)
-    }
-}
-
-impl Finished {
-    #[expect(clippy::inline_always, reason = "so that no completion is copied")]
-    #[inline(always)]
-    pub(super) fn new(taken: Taken<'_>, completion: &WorkCompletion) -> Self {
-        let status = completion.status;
-        let len = if status.is_success() {
-            (completion.byte_len as usize).min(taken.len)
-        } else {
-            0
-        };
-        Self {
-            user_data: taken.user_data,
-            status,
-            opcode: completion.opcode,
-            len,
-            imm: completion.imm,
-            memory: taken.into_memory(),
-        }
-    }
-
-    /// For a request whose completion was lost with its queue.
-    pub(super) fn unpolled(taken: Taken<'_>) -> Self {
-        let completion = WorkCompletion {
-            status: WcStatus::Flushed,
-            opcode: WcOpcode::Recv,
-            ..WorkCompletion::default()
-        };
-        Self::new(taken, &completion)
-    }
-
-    /// The received bytes, if it was a receive into a buffer.
-    pub fn bytes(&self) -> Option<&[u8]> {
-        match &self.memory {
-            Memory::Buffer(buffer, _) => buffer.get(..self.len),
-            _ => None,
-        }
     }
 }
 

@@ -26,7 +26,8 @@ use uverbs_core::contract::Qp as _;
 use uverbs_core::types::{QpAttr, QpState, QpType};
 
 use super::Memory;
-use super::work::{Finished, Released};
+use super::finished::Finished;
+use super::work::Released;
 use crate::destroy::{DestroyError, Failing};
 use crate::transport::{Connected, Transport, Unconnected};
 use crate::{Completion, QueuePairEndpoint};
@@ -51,6 +52,8 @@ struct Owner {
     tables: Tables,
     /// The identity of its protection domain.
     domain: usize,
+    /// Its number, when last asked.
+    number: u32,
 }
 
 impl<T: Transport> QueuePair<T> {
@@ -60,6 +63,7 @@ impl<T: Transport> QueuePair<T> {
         let owner = Owner {
             tables: Tables::of(&qp.caps()),
             domain: qp.pd().identity(),
+            number: qp.qp_num(),
             qp: qp.untyped(),
         };
         Self {
@@ -101,18 +105,21 @@ impl<T: Transport> QueuePair<T> {
         completion: Completion<'cq>,
     ) -> Result<Finished, Completion<'cq>> {
         // Only a precaution: the ids are enough, as long as the kernel tells the truth.
-        if completion.qp_num != self.qp_num() {
+        if completion.qp_num != self.owner.number && !self.owner.has_number(completion.qp_num) {
             return Err(completion);
         }
         let Tables { sending, receiving } = &mut self.owner.tables;
-        let taken = match sending.complete(completion.wr_id) {
+        let found = match sending.find(completion.wr_id) {
             Some(sent) => sent,
-            None => match receiving.take(completion.wr_id) {
+            None => match receiving.find(completion.wr_id) {
                 Some(received) => received,
-                None => return Err(completion),
+                None => match sending.find_special(completion.wr_id) {
+                    Some(sent) => sent,
+                    None => return Err(completion),
+                },
             },
         };
-        Ok(Finished::new(taken, &completion))
+        Ok(Finished::new(found.take(), &completion))
     }
 
     /// Takes back memory that has no completion of its own, if there is any: of
@@ -213,6 +220,14 @@ impl<T: Transport> QueuePair<T> {
 }
 
 impl Owner {
+    /// Whether `number` is its number, which a target of dynamic connections gets late.
+    #[cold]
+    #[inline(never)]
+    fn has_number(&mut self, number: u32) -> bool {
+        self.number = self.qp.qp_num();
+        self.number == number
+    }
+
     /// Gives up a batch that was forgotten: takes it out of the ring, where the device has not seen
     /// it.
     #[inline]

@@ -9,7 +9,7 @@
 use std::slice;
 
 use uverbs_any::AnyQp;
-use uverbs_core::contract::Qp as _;
+use uverbs_core::contract::{Qp as _, UsualSend as _};
 use uverbs_core::types::{Destination, Operation, Payload, SendFlags, SendRequest};
 use uverbs_core::{PostError, Result};
 
@@ -66,20 +66,78 @@ impl Owner {
     #[expect(clippy::inline_always, reason = "a part of posting")]
     #[inline(always)]
     pub(super) fn post(&mut self, parts: Parts, inline: Inline<'_>) -> Result<(), Box<Refused>> {
-        // With its memory in the table before anything can unwind, the compiler need not have it on
-        // the stack.
-        if self.tables.sending.has_batch() {
-            return self.post_after_batch(parts.apart(), inline);
-        }
-        self.put_by(parts, inline, Alone)?;
-        Ok(())
+        let (operation, flags, signaled) = (parts.operation, parts.flags, parts.signaled);
+        // Made where it is needed: there are cold functions that need it in memory.
+        let again = || Again {
+            operation,
+            flags,
+            signaled,
+            peer: None,
+        };
+        let Self {
+            qp, tables, domain, ..
+        } = self;
+        let other = 'usual: {
+            let sge;
+            let payload = match (&parts.memory, inline) {
+                (Memory::Buffer(buffer, len), None) => {
+                    if !buffer.can_move(*domain, *len) {
+                        break 'usual parts.apart();
+                    }
+                    sge = buffer.sge_of(*len);
+                    Payload::Gather(slice::from_ref(&sge))
+                }
+                (Memory::None, Some(bytes)) => Payload::Inline(bytes),
+                _ => break 'usual parts.apart(),
+            };
+            if parts.destination.is_some() || again().changes_keys() {
+                break 'usual parts.apart();
+            }
+            let Some(usual) = qp.queue.usual_send() else {
+                break 'usual parts.apart();
+            };
+            let Parts {
+                memory,
+                user_data,
+                destination,
+                ..
+            } = parts;
+            leave(destination);
+            let wr_id = match tables.sending.insert(user_data, memory, signaled) {
+                Ok(wr_id) => wr_id,
+                Err(memory) => break 'usual again().parts(user_data, memory, None),
+            };
+            let request = again().request(wr_id, payload, None);
+            // SAFETY: the memory of the scatter/gather entry is a buffer that the table now owns.
+            // It leaves the table only as the module documentation says.
+            if unsafe { usual.post(request) } {
+                return Ok(());
+            }
+            return self.post_instead(again(), wr_id, inline);
+        };
+        self.post_any(other, inline)
     }
 
+    /// Posts a request that is in the table, and has no short way.
     #[cold]
     #[inline(never)]
-    fn post_after_batch(&mut self, parts: Parts, inline: Inline<'_>) -> Result<(), Box<Refused>> {
+    fn post_instead(
+        &mut self,
+        again: Again,
+        wr_id: u64,
+        inline: Inline<'_>,
+    ) -> Result<(), Box<Refused>> {
+        let Some((sent, address)) = self.tables.sending.refused(wr_id) else {
+            return refuse(PostError::InvalidRequest, None);
+        };
+        self.post_any(again.parts(sent.user_data, sent.memory, address), inline)
+    }
+
+    /// Posts any request.
+    #[inline(never)]
+    fn post_any(&mut self, parts: Parts, inline: Inline<'_>) -> Result<(), Box<Refused>> {
         self.settle();
-        self.put_any(Again::of(&parts), parts, inline, Alone)?;
+        self.put_by(parts, inline, Alone)?;
         Ok(())
     }
 
@@ -136,27 +194,20 @@ impl Owner {
         leave(destination);
         let (sending, signaled) = (&mut self.tables.sending, again.signaled);
         let sge;
-        let (wr_id, payload) = if let Some((buffer, len)) = memory.buffer_or_none() {
-            let Some(whole) = buffer.sge_in(self.domain, len) else {
-                let memory = Memory::Buffer(buffer, len);
-                return again.refuse(PostError::InvalidRequest, user_data, memory);
-            };
-            sge = whole;
-            match sending.insert(user_data, buffer, len, signaled) {
-                Ok(wr_id) => (wr_id, Payload::Gather(slice::from_ref(&sge))),
-                Err(buffer) => {
-                    let memory = Memory::Buffer(buffer, len);
-                    return again.refuse(PostError::QueueFull, user_data, memory);
+        let payload = match (&memory, inline) {
+            (Memory::Buffer(buffer, len), _) => {
+                if !buffer.can_move(self.domain, *len) {
+                    return again.refuse(PostError::InvalidRequest, user_data, memory);
                 }
+                sge = buffer.sge_of(*len);
+                Payload::Gather(slice::from_ref(&sge))
             }
-        } else {
-            let Some(wr_id) = sending.insert_bare(user_data, signaled) else {
-                return again.refuse(PostError::QueueFull, user_data, Memory::None);
-            };
-            match inline {
-                Some(bytes) => (wr_id, Payload::Inline(bytes)),
-                None => (wr_id, Payload::Gather(&[])),
-            }
+            (_, Some(bytes)) => Payload::Inline(bytes),
+            (_, None) => Payload::Gather(&[]),
+        };
+        let wr_id = match sending.insert(user_data, memory, signaled) {
+            Ok(wr_id) => wr_id,
+            Err(memory) => return again.refuse(PostError::QueueFull, user_data, memory),
         };
         match put.put(&mut self.qp.queue, &again.request(wr_id, payload, None)) {
             Ok(()) => Ok(wr_id),
@@ -198,14 +249,16 @@ impl Owner {
         };
         let again = Again { peer, ..again };
         let sending = &mut self.tables.sending;
-        let entered = sending.insert_any(parts.user_data, parts.memory, address, again.signaled);
-        let wr_id = match entered {
+        let wr_id = match sending.insert(parts.user_data, parts.memory, again.signaled) {
             Ok(wr_id) => wr_id,
-            Err((memory, address)) => {
+            Err(memory) => {
                 let parts = again.parts(parts.user_data, memory, address);
                 return refuse(PostError::QueueFull, Some(parts));
             }
         };
+        if let Some(address) = address {
+            sending.keep(wr_id, address);
+        }
         let destination = peer.and_then(|(qp_num, qkey)| {
             let address = sending.address(wr_id)?;
             Some(address.to(qp_num, qkey))
@@ -316,11 +369,9 @@ impl Again {
         if matches!(error, PostError::Doorbell(_)) {
             return refuse(error, None);
         }
-        let parts = sending.refused(wr_id).map(|sent| {
-            let user_data = sent.user_data;
-            let (memory, address) = sent.apart();
-            self.parts(user_data, memory, address)
-        });
+        let parts = sending
+            .refused(wr_id)
+            .map(|(sent, address)| self.parts(sent.user_data, sent.memory, address));
         refuse(error, parts)
     }
 }

@@ -13,7 +13,7 @@ use uverbs_core::{PostError, Result};
 use super::{Owner, QueuePair};
 use crate::owned::Buffer;
 use crate::owned::sges::Sges;
-use crate::owned::slab::{Slab, Taken};
+use crate::owned::slab::Slab;
 use crate::owned::work::{Memory, MemoryRefused, ReceiveRefused};
 use crate::transport::{Receives, Transport};
 
@@ -28,7 +28,9 @@ impl<T: Transport> QueuePair<T> {
     where
         T: Receives,
     {
-        let Owner { qp, tables, domain } = &mut self.owner;
+        let Owner {
+            qp, tables, domain, ..
+        } = &mut self.owner;
         let table = &mut tables.receiving;
         post_receive(table, buffer, *domain, user_data, |request| {
             // SAFETY: the memory of the scatter/gather entry is a buffer that the table owns until
@@ -61,8 +63,8 @@ impl<T: Transport> QueuePair<T> {
         };
         let receiving = &mut self.owner.tables.receiving;
         let wr_id = receiving
-            .insert_any(RECEIVE, user_data, memory, None)
-            .map_err(|(memory, _)| MemoryRefused {
+            .insert(RECEIVE, user_data, memory)
+            .map_err(|memory| MemoryRefused {
                 error: PostError::QueueFull,
                 memory,
             })?;
@@ -73,7 +75,7 @@ impl<T: Transport> QueuePair<T> {
         posted.or_else(|failed| match receiving.take(wr_id) {
             Some(receive) => Err(MemoryRefused {
                 error: failed.error,
-                memory: receive.into_memory(),
+                memory: receive.memory,
             }),
             None => Ok(()),
         })
@@ -107,12 +109,13 @@ pub(in crate::owned) fn post_receive(
     post: impl FnOnce(&RecvRequest<'_>) -> Result<(), PostError>,
 ) -> Result<(), ReceiveRefused> {
     let len = buffer.len();
-    let Some(sge) = buffer.sge_in(domain, len) else {
+    if !buffer.can_move(domain, len) {
         return Err(ReceiveRefused::new(PostError::InvalidRequest, buffer));
-    };
-    let wr_id = match table.insert(RECEIVE, user_data, buffer, len) {
+    }
+    let sge = buffer.sge_of(len);
+    let wr_id = match table.insert(RECEIVE, user_data, Memory::Buffer(buffer, len)) {
         Ok(id) => id,
-        Err(buffer) => return Err(ReceiveRefused::new(PostError::QueueFull, buffer)),
+        Err(memory) => return full(memory),
     };
     let scatter = [sge];
     let request = RecvRequest {
@@ -127,8 +130,18 @@ pub(in crate::owned) fn post_receive(
 
 #[cold]
 #[inline(never)]
+fn full(memory: Memory) -> Result<(), ReceiveRefused> {
+    match memory {
+        Memory::Buffer(buffer, _) => Err(ReceiveRefused::new(PostError::QueueFull, buffer)),
+        // Only buffers are put into the table here.
+        _ => Ok(()),
+    }
+}
+
+#[cold]
+#[inline(never)]
 fn refused(table: &mut Slab, wr_id: u64, error: PostError) -> Result<(), ReceiveRefused> {
-    match table.take(wr_id).map(Taken::into_memory) {
+    match table.take(wr_id).map(|taken| taken.memory) {
         Some(Memory::Buffer(buffer, _)) => Err(ReceiveRefused::new(error, buffer)),
         // Only buffers are put into the table here, and nothing takes them out in between.
         _ => Ok(()),

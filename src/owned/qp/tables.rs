@@ -5,8 +5,7 @@ use std::collections::VecDeque;
 use uverbs_core::types::QpCaps;
 
 use crate::AddressHandle;
-use crate::owned::Buffer;
-use crate::owned::slab::{Slab, Slot, Taken};
+use crate::owned::slab::{Found, SPECIAL, Slab, Slot, Taken};
 use crate::owned::work::{Memory, Released};
 
 /// The requests of both queues.
@@ -30,12 +29,13 @@ pub(super) struct Batched(Vec<Ticket>);
 /// The requests of a send queue.
 ///
 /// A send queue ends its requests in the order in which they were posted, so the completion of one
-/// ends every unsignaled one with an earlier turn.
-#[derive(Debug, Default)]
+/// ends every unsignaled one with an earlier turn. Only requests that others have to be told from
+/// have a turn of their own: signaled ones share that of the next unsignaled one.
+#[derive(Debug)]
 pub(super) struct Sending {
     slots: Slab,
-    /// How many there were.
-    turns: u64,
+    /// The turn of the next request: special while there are unsignaled ones to be passed.
+    turn: u64,
     /// Unsignaled ones that were not passed by a completion, by turn.
     unsignaled: VecDeque<Ticket>,
     /// Those of the batch that is being put together.
@@ -71,89 +71,89 @@ impl Tables {
     }
 }
 
+impl Default for Sending {
+    fn default() -> Self {
+        Self {
+            slots: Slab::default(),
+            turn: 1,
+            unsignaled: VecDeque::new(),
+            batch: Vec::new(),
+            over: VecDeque::new(),
+        }
+    }
+}
+
 impl Sending {
-    /// Puts a request into the table, before it is put into the ring. Returns its buffer if there
+    /// Puts a request into the table, before it is put into the ring. Returns its memory if there
     /// is no room.
     #[expect(clippy::inline_always, reason = "a part of posting")]
     #[inline(always)]
     pub(super) fn insert(
         &mut self,
         user_data: u64,
-        buffer: Buffer,
-        len: usize,
-        signaled: bool,
-    ) -> Result<u64, Buffer> {
-        let id = self.slots.insert(self.turns + 1, user_data, buffer, len)?;
-        self.inserted(id, signaled);
-        Ok(id)
-    }
-
-    /// The same, for one without memory.
-    #[expect(clippy::inline_always, reason = "a part of posting")]
-    #[inline(always)]
-    pub(super) fn insert_bare(&mut self, user_data: u64, signaled: bool) -> Option<u64> {
-        let id = self.slots.insert_bare(self.turns + 1, user_data)?;
-        self.inserted(id, signaled);
-        Some(id)
-    }
-
-    /// The same, for any. Returns what it has if there is no room.
-    pub(super) fn insert_any(
-        &mut self,
-        user_data: u64,
         memory: Memory,
-        address: Option<AddressHandle>,
         signaled: bool,
-    ) -> Result<u64, (Memory, Option<AddressHandle>)> {
-        let turn = self.turns + 1;
-        let id = self.slots.insert_any(turn, user_data, memory, address)?;
-        self.inserted(id, signaled);
-        Ok(id)
-    }
-
-    #[expect(clippy::inline_always, reason = "a part of posting")]
-    #[inline(always)]
-    fn inserted(&mut self, id: u64, signaled: bool) {
-        self.turns += 1;
+    ) -> Result<u64, Memory> {
+        let id = self.slots.insert(self.turn, user_data, memory)?;
         if !signaled {
             self.note_unsignaled(id);
         }
+        Ok(id)
+    }
+
+    /// Keeps `address` as long as the request with this id is there.
+    pub(super) fn keep(&mut self, id: u64, address: AddressHandle) {
+        self.slots.keep(id, address);
     }
 
     #[inline(never)]
     fn note_unsignaled(&mut self, id: u64) {
-        let turn = self.turns;
-        self.unsignaled.push_back(Ticket { id, turn });
+        let ticket = self.ticket(id);
+        self.unsignaled.push_back(ticket);
+        self.turn |= SPECIAL;
+    }
+
+    /// For the youngest request, which has this id: those after it have another turn.
+    fn ticket(&mut self, id: u64) -> Ticket {
+        let turn = self.slots.get(id).map_or(0, Slot::turn);
+        if turn == self.turn & !SPECIAL {
+            self.turn += 1;
+        }
+        Ticket { id, turn }
+    }
+
+    /// After some unsignaled requests were passed, or taken back.
+    fn passed(&mut self) {
+        if self.unsignaled.is_empty() {
+            self.turn &= !SPECIAL;
+        }
     }
 
     /// Takes out a request that was refused, which is the youngest.
     #[cold]
-    pub(super) fn refused(&mut self, id: u64) -> Option<Taken<'_>> {
+    pub(super) fn refused(&mut self, id: u64) -> Option<(Taken, Option<AddressHandle>)> {
+        let address = self.slots.take_address(id);
         let refused = self.slots.take(id)?;
         let youngest = self.unsignaled.back();
         if youngest.is_some_and(|last| last.turn == refused.turn) {
             self.unsignaled.pop_back();
+            self.passed();
         }
-        Some(refused)
+        Some((refused, address))
     }
 
-    /// Takes out a request whose completion has been polled.
+    /// The request with this id, whose completion has been polled, if it is an ordinary one.
     #[expect(clippy::inline_always, reason = "a part of polling")]
     #[inline(always)]
-    pub(super) fn complete(&mut self, id: u64) -> Option<Taken<'_>> {
-        if !self.unsignaled.is_empty() {
-            self.pass(id);
-        }
-        self.slots.take(id)
+    pub(super) fn find(&mut self, id: u64) -> Option<Found<'_>> {
+        self.slots.find(id)
     }
 
-    /// Everything before the request with this id is over.
+    /// The same for any. Everything before it is over.
     #[cold]
     #[inline(never)]
-    fn pass(&mut self, id: u64) {
-        let Some(turn) = self.slots.get(id).map(Slot::turn) else {
-            return;
-        };
+    pub(super) fn find_special(&mut self, id: u64) -> Option<Found<'_>> {
+        let turn = self.slots.get(id).map(Slot::turn)?;
         // A failed request has a completion of its own though it is unsignaled: its slot is then
         // empty or another's by the time that it gets here.
         while let Some(&first) = self.unsignaled.front()
@@ -162,6 +162,8 @@ impl Sending {
             self.unsignaled.pop_front();
             self.end(first, true);
         }
+        self.passed();
+        self.slots.find_any(id)
     }
 
     /// The request ends without a completion. If it has no memory, there is nothing to report.
@@ -181,7 +183,7 @@ impl Sending {
             {
                 return Some(Released {
                     user_data: sent.user_data,
-                    memory: sent.into_memory(),
+                    memory: sent.memory,
                     carried_out,
                 });
             }
@@ -192,8 +194,8 @@ impl Sending {
     /// Notes that the youngest request is a member of the batch.
     #[inline]
     pub(super) fn joined(&mut self, id: u64) {
-        let turn = self.turns;
-        self.batch.push(Ticket { id, turn });
+        let ticket = self.ticket(id);
+        self.batch.push(ticket);
     }
 
     /// The batch is handed to the device: whatever happens, its members stay in the table until
@@ -230,10 +232,13 @@ impl Sending {
 
     /// The batch was taken back out of the ring.
     pub(super) fn given_up(&mut self) {
-        let Some(first) = self.batch.first().map(|first| first.turn) else {
+        let (Some(first), Some(last)) = (self.batch.first(), self.batch.last()) else {
             return;
         };
-        self.unsignaled.retain(|ticket| ticket.turn < first);
+        let members = first.turn..=last.turn;
+        self.unsignaled
+            .retain(|ticket| !members.contains(&ticket.turn));
+        self.passed();
         for ticket in std::mem::take(&mut self.batch) {
             self.end(ticket, false);
         }
@@ -241,7 +246,7 @@ impl Sending {
 
     /// Where the datagram with this id goes.
     pub(super) fn address(&self, id: u64) -> Option<&AddressHandle> {
-        self.slots.get(id)?.address()
+        self.slots.address(id)
     }
 
     /// The request that the ticket was given for, if it is still there.

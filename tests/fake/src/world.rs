@@ -347,9 +347,9 @@ impl World {
             let Some((finished, posted)) = found else {
                 continue;
             };
-            let token = posted.remove(&finished.user_data);
+            let token = posted.remove(&finished.user_data());
             assert!(token.is_some(), "{finished:?} was not posted there");
-            let buffer = finished.memory.into_buffer();
+            let buffer = finished.into_buffer();
             buffers.extend(
                 buffer
                     .into_iter()

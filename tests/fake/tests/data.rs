@@ -36,8 +36,8 @@ fn a_message_arrives_and_buffers_come_back() {
         looped.qp.send(message, 5, 11).unwrap();
         let done = looped.finish(2).unwrap();
         assert_eq!(done.len(), 2, "{profile:?}");
-        assert!(done.iter().all(|one| one.status.is_success()), "{done:?}");
-        let received = done.iter().find(|one| one.user_data == 10).unwrap();
+        assert!(done.iter().all(|one| one.status().is_success()), "{done:?}");
+        let received = done.iter().find(|one| one.user_data() == 10).unwrap();
         assert_eq!(received.bytes(), Some(&b"hello"[..]));
         drop((done, looped));
         assert_eq!(context.leaked(), 0);
@@ -78,7 +78,7 @@ fn remote_memory_is_written_read_and_changed_atomically() {
         .qp
         .post(Work::write(target.remote()).memory(source).user_data(1))
         .unwrap();
-    assert!(looped.finish(1).unwrap()[0].status.is_success());
+    assert!(looped.finish(1).unwrap()[0].status().is_success());
     let mut seen = [0; 16];
     assert!(target.read(0, &mut seen));
     assert_eq!(&seen, b"sixteen bytes ok");
@@ -123,7 +123,7 @@ fn remote_memory_is_written_read_and_changed_atomically() {
         let [result] = looped.buffers::<1>(8).unwrap();
         looped.qp.post(Work::new(operation).memory(result)).unwrap();
         let done = looped.finish(1).unwrap();
-        assert!(done[0].status.is_success(), "{:?}", done[0].status);
+        assert!(done[0].status().is_success(), "{:?}", done[0].status());
         assert_eq!(done[0].bytes(), Some(&u64::to_ne_bytes(old)[..]));
         assert_eq!(target.load(0), Some(now));
     }
@@ -155,7 +155,7 @@ fn what_is_not_allowed_fails_and_the_rest_is_flushed() {
             .complete(completion)
             .or_else(|completion| far.complete(completion))
             .expect("one of the two");
-        ended.push((done.user_data, done.status));
+        ended.push((done.user_data(), done.status()));
     }
     ended.sort_by_key(|(context, _)| *context);
     assert_eq!(
@@ -195,7 +195,7 @@ fn a_receiver_without_buffers_is_tried_again_until_retries_run_out() {
         context.query_port(1).unwrap();
     }
     let done = looped.finish(1).unwrap();
-    assert_eq!(done[0].status, WcStatus::RnrRetryExceeded);
+    assert_eq!(done[0].status(), WcStatus::RnrRetryExceeded);
 }
 
 #[test]
@@ -235,17 +235,17 @@ fn a_datagram_carries_its_header_and_its_sender() {
     while let Some(completion) = cq.poll().unwrap() {
         let src_qp = completion.src_qp;
         let done = qp.complete(completion).unwrap();
-        assert!(done.status.is_success());
-        if done.user_data == 1 {
+        assert!(done.status().is_success());
+        if done.user_data() == 1 {
             received = Some((src_qp, done));
         }
     }
     let (src_qp, received) = received.expect("the datagram");
-    assert_eq!(received.len, 44);
+    assert_eq!(received.len(), 44);
     assert_eq!(&received.bytes().unwrap()[40..], b"data");
     assert_eq!(received.bytes().unwrap()[20], 0x45);
     assert_eq!(src_qp, number);
-    assert_eq!(received.imm, Some(0xdead_beef));
+    assert_eq!(received.imm(), Some(0xdead_beef));
 }
 
 /// On the fake kernel nothing arrives by itself, so all that are posted wait.

@@ -52,7 +52,7 @@ fn write(looped: &mut Loopback, memory: &ExposedMemory, offset: u64, bytes: &[u8
     let to = memory.remote().at(offset).unwrap();
     looped.qp.post(Work::write(to).memory(buffer)).unwrap();
     let finished = looped.finish(1).unwrap();
-    assert!(finished[0].status.is_success());
+    assert!(finished[0].status().is_success());
 }
 
 #[test]

@@ -216,7 +216,7 @@ fn f24_a_length_beyond_the_buffer_is_cut() {
         },
     );
     let done = looped.finish(1).unwrap();
-    assert_eq!(done[0].len, 16);
+    assert_eq!(done[0].len(), 16);
     assert_eq!(done[0].bytes().unwrap().len(), 16);
 }
 

@@ -178,8 +178,8 @@ fn f19_a_doorbell_that_is_refused_while_others_are_under_way_leaves_its_request(
     // The kernel continues, and reaches the second by itself.
     bench.fake.freeze(false);
     let mut ended: Vec<_> = looped.finish(4).unwrap();
-    ended.sort_by_key(|done| done.user_data);
-    let numbers: Vec<_> = ended.iter().map(|done| done.user_data).collect();
+    ended.sort_by_key(owned::Finished::user_data);
+    let numbers: Vec<_> = ended.iter().map(owned::Finished::user_data).collect();
     assert_eq!(numbers, [1, 2, 3, 4]);
     assert_eq!(ring.load(RingView::CONSUMER), before + 1);
 }
@@ -322,8 +322,8 @@ fn a_window_opens_and_closes_a_part_of_a_region() {
         near.post(Work::write(inside).memory(eight).user_data(1))
             .unwrap();
         let done = taken(&mut cq, &mut near);
-        assert!(done.status.is_success(), "{kind:?}: {}", done.status);
-        let Memory::Buffer(eight, _) = done.memory else {
+        assert!(done.status().is_success(), "{kind:?}: {}", done.status());
+        let Memory::Buffer(eight, _) = done.into_memory() else {
             panic!("the buffer")
         };
         let outside = Remote {
@@ -332,7 +332,7 @@ fn a_window_opens_and_closes_a_part_of_a_region() {
         };
         near.post(Work::write(outside).memory(eight).user_data(2))
             .unwrap();
-        assert_eq!(taken(&mut cq, &mut near).status, WcStatus::RemoteAccess);
+        assert_eq!(taken(&mut cq, &mut near).status(), WcStatus::RemoteAccess);
         drop((near, far));
         window.dealloc().unwrap();
         region.deregister().unwrap();

@@ -42,10 +42,10 @@ fn exchange(looped: &mut Loopback, message: Buffer, room: Buffer) -> (Buffer, Bu
     looped.qp.recv(room, 1).unwrap();
     looped.qp.send(message, len, 2).unwrap();
     let mut finished = looped.finish(2).unwrap();
-    assert!(finished.iter().all(|one| one.status.is_success()));
-    finished.sort_by_key(|one| one.user_data);
-    let sent = finished.pop().unwrap().memory.into_buffer().unwrap();
-    let received = finished.pop().unwrap().memory.into_buffer().unwrap();
+    assert!(finished.iter().all(|one| one.status().is_success()));
+    finished.sort_by_key(uverbs::owned::Finished::user_data);
+    let sent = finished.pop().unwrap().into_buffer().unwrap();
+    let received = finished.pop().unwrap().into_buffer().unwrap();
     (sent, received)
 }
 
@@ -101,8 +101,10 @@ fn memory_that_is_in_use_is_not_given_back() {
     let posted = finished
         .into_iter()
         .find_map(|one| {
-            let posted = one.user_data == 1;
-            posted.then_some(one.memory).and_then(Memory::into_buffer)
+            let posted = one.user_data() == 1;
+            posted
+                .then_some(one.into_memory())
+                .and_then(Memory::into_buffer)
         })
         .unwrap();
     drop(posted);
@@ -350,7 +352,7 @@ fn buffers_of_values_are_sent_and_received() {
         .post(Work::send().memory(numbers).user_data(2))
         .unwrap();
     for finished in looped.finish(2).unwrap() {
-        let buffer = finished.memory.into_buffer().unwrap();
+        let buffer = finished.into_buffer().unwrap();
         let numbers = TypedBuffer::<u32>::from_buffer(buffer).unwrap();
         assert_eq!(numbers[..], [0, 0x42, 0, 0, 0]);
     }
@@ -446,7 +448,7 @@ fn a_peer_is_given_a_part_of_the_memory() {
     buffer.copy_from_slice(b"here");
     let there = part.at(1020).unwrap();
     looped.qp.post(Work::write(there).memory(buffer)).unwrap();
-    assert!(looped.finish(1).unwrap()[0].status.is_success());
+    assert!(looped.finish(1).unwrap()[0].status().is_success());
     let mut bytes = [0; 4];
     assert!(memory.read(2044, &mut bytes));
     assert_eq!(&bytes, b"here");

@@ -72,16 +72,17 @@ fn a_list_is_gathered_and_scattered_and_comes_back() {
         .unwrap();
     let done = all.finish(2).unwrap();
     for done in done {
-        assert_eq!(done.status, WcStatus::Success);
-        let Memory::List(list) = done.memory else {
-            panic!("{:?}", done.memory);
+        assert_eq!(done.status(), WcStatus::Success);
+        let (user_data, len) = (done.user_data(), done.len());
+        let Memory::List(list) = done.into_memory() else {
+            panic!("no list");
         };
         assert_eq!(list.len(), 3);
-        if done.user_data == 2 {
+        if user_data == 2 {
             assert_eq!(list.as_ptr(), place, "it is the same list");
             continue;
         }
-        assert_eq!(done.len, 14);
+        assert_eq!(len, 14);
         let bytes: Vec<u8> = list
             .into_iter()
             .filter_map(Memory::into_buffer)
@@ -159,7 +160,10 @@ fn every_operation_with_inline_data_has_it() {
         let work = work.user_data(2).flags(SendFlags::SOLICITED);
         all.qp.post_inline(work, &[b"in", b"line"]).unwrap();
         let done = all.finish(1 + usize::from(receives)).unwrap();
-        assert!(done.iter().all(|done| done.status.is_success()), "{done:?}");
+        assert!(
+            done.iter().all(|done| done.status().is_success()),
+            "{done:?}"
+        );
         if n >= 2 {
             let mut bytes = [0; 6];
             assert!(target.read(0, &mut bytes) && target.write(0, &[0; 6]));
@@ -217,7 +221,7 @@ fn memory_of_unsignaled_requests_comes_back_after_a_later_completion() {
         assert!(released(&mut all.qp).is_empty(), "nothing is over");
         bench.fake.freeze(false);
         let done = all.finish(1).unwrap().remove(0);
-        assert_eq!((done.user_data, done.status), (3, WcStatus::Success));
+        assert_eq!((done.user_data(), done.status()), (3, WcStatus::Success));
         // Released ones keep their places until they are taken.
         assert_eq!(all.qp.sends_posted(), 4);
         assert_eq!(
@@ -251,10 +255,10 @@ fn an_unsignaled_request_that_fails_releases_those_before_it() {
     batch.submit().unwrap();
     let done = all.finish(3).unwrap();
     assert!(
-        done.iter().all(|done| !done.status.is_success()),
+        done.iter().all(|done| !done.status().is_success()),
         "{done:?}"
     );
-    let ended: Vec<_> = done.iter().map(|done| done.user_data).collect();
+    let ended: Vec<_> = done.iter().map(owned::Finished::user_data).collect();
     assert_eq!(ended, [1, 2, 3]);
     assert_eq!(released(&mut all.qp), [(0, true)]);
     assert_eq!(all.qp.sends_posted(), 0);
@@ -278,10 +282,10 @@ fn a_batch_that_is_dropped_or_forgotten_posts_nothing_and_loses_nothing() {
         }
         all.qp.send(message, 4, 4).unwrap();
         let mut ended: Vec<_> = all.finish(2).unwrap();
-        ended.sort_by_key(|done| done.user_data);
+        ended.sort_by_key(owned::Finished::user_data);
         let ended: Vec<_> = ended
             .iter()
-            .map(|done| (done.user_data, done.len))
+            .map(|done| (done.user_data(), done.len()))
             .collect();
         assert_eq!(ended[0], (1, 4), "the message that was posted");
         assert_eq!(ended[1].0, 4);
@@ -341,7 +345,10 @@ fn a_queue_pair_is_connected_again_after_a_reset() {
         all.qp.recv(room, 3).unwrap();
         all.qp.send(message, 8, 4).unwrap();
         let done = all.finish(2).unwrap();
-        assert!(done.iter().all(|done| done.status.is_success()), "{done:?}");
+        assert!(
+            done.iter().all(|done| done.status().is_success()),
+            "{done:?}"
+        );
     }
     let wrong = QpType::Ud;
     assert_ne!(all.qp.kind(), wrong);
@@ -402,6 +409,9 @@ fn what_names_another_vendors_queues_is_refused_and_comes_back() {
     batch.submit().unwrap();
     let done = all.finish(2).unwrap();
     assert_eq!(done.len(), 2);
-    assert!(done.iter().all(|done| done.status.is_success()), "{done:?}");
+    assert!(
+        done.iter().all(|done| done.status().is_success()),
+        "{done:?}"
+    );
     assert_eq!((all.qp.sends_posted(), released(&mut all.qp)), (0, vec![]));
 }

@@ -112,8 +112,8 @@ fn all_threads_may_access_exposed_memory() {
                 let lent = buffer.take().unwrap();
                 pair.qp.post(work.memory(lent).user_data(turn)).unwrap();
                 let finished = pair.finish(1).unwrap().pop().unwrap();
-                assert!(finished.status.is_success(), "{finished:?}");
-                buffer = finished.memory.into_buffer();
+                assert!(finished.status().is_success(), "{finished:?}");
+                buffer = finished.into_buffer();
             }
         });
         // The device increments the counter; an observer sees it grow.

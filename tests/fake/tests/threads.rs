@@ -227,8 +227,8 @@ fn what_one_thread_sends_another_one_receives() {
                 lent.fill(turn.to_le_bytes()[0]);
                 one.qp.send(lent, 21, 0).unwrap();
                 let finished = one.finish(1).unwrap().pop().unwrap();
-                assert!(finished.status.is_success(), "{finished:?}");
-                buffer = finished.memory.into_buffer();
+                assert!(finished.status().is_success(), "{finished:?}");
+                buffer = finished.into_buffer();
             }
         });
         scope.spawn(move || {
@@ -245,7 +245,7 @@ fn what_one_thread_sends_another_one_receives() {
                     }
                     thread::yield_now();
                 };
-                let back = finished.memory.into_buffer().unwrap();
+                let back = finished.into_buffer().unwrap();
                 assert_eq!(back[..21], [turn.to_le_bytes()[0]; 21]);
                 assert_eq!(back[21..], [0xee; 3]);
                 buffer = Some(back);
@@ -272,7 +272,7 @@ fn a_queue_goes_from_thread_to_thread() {
         .join()
         .unwrap();
         for finished in pair.finish(2).unwrap() {
-            let buffer = finished.memory.into_buffer().unwrap();
+            let buffer = finished.into_buffer().unwrap();
             assert_eq!(*buffer, [byte; 16]);
             buffers.push(buffer);
         }

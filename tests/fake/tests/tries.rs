@@ -60,7 +60,7 @@ fn a_queue_pair_comes_back_with_its_memory_and_goes_on() {
     qp.send(message, 8, 7).unwrap();
     let mut done = Vec::new();
     while let Some(completion) = cq.poll().unwrap() {
-        done.push(qp.complete(completion).unwrap().user_data);
+        done.push(qp.complete(completion).unwrap().user_data());
     }
     done.sort_unstable();
     assert_eq!(done, [0, 7]);

@@ -244,7 +244,7 @@ fn flags_without_a_name_change_no_message() {
         let work = Work::send().memory((from, 64)).flags(flags).user_data(2);
         pair.qp.post(work).unwrap();
         let finished = pair.finish(2).unwrap();
-        let received = finished.iter().find(|done| done.user_data == 1).unwrap();
+        let received = finished.iter().find(|done| done.user_data() == 1).unwrap();
         assert_eq!(received.bytes(), Some(&[0x5a; 64][..]), "bit {at}");
     }
 }

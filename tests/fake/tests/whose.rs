@@ -103,7 +103,7 @@ fn a_completion_taken_by_one_queue_is_gone_and_given_back_by_others() {
         assert!(id >= RESERVED_WR_IDS);
         let completion = two.qp.complete(completion).unwrap_err();
         assert_eq!(completion.wr_id, id);
-        contexts.push(one.qp.complete(completion).unwrap().user_data);
+        contexts.push(one.qp.complete(completion).unwrap().user_data());
     }
     contexts.sort_unstable();
     assert_eq!(contexts, [1, 2]);
@@ -147,10 +147,10 @@ fn receives_whose_completions_went_with_their_queue_come_back_from_the_shared_on
             drop((near, far));
         }
         let finished = srq.unpolled().unwrap();
-        assert_eq!(finished.user_data, round);
-        assert_eq!(finished.status, WcStatus::Flushed);
-        assert_eq!((finished.len, finished.imm), (0, None));
-        assert!(finished.memory.into_buffer().is_some());
+        assert_eq!(finished.user_data(), round);
+        assert_eq!(finished.status(), WcStatus::Flushed);
+        assert_eq!((finished.len(), finished.imm()), (0, None));
+        assert!(finished.into_buffer().is_some());
         assert!(srq.unpolled().is_none());
         assert_eq!(srq.receives_posted(), 0);
     }

@@ -125,8 +125,8 @@ pub fn mlx5_ring(bytes: &[u8]) {
                 if let Ok(Some(completion)) = cq.poll()
                     && let Ok(done) = qp.complete(completion)
                 {
-                    assert!(posted.remove(&done.user_data), "{done:?} ended twice");
-                    assert!(done.len <= 16, "{done:?}");
+                    assert!(posted.remove(&done.user_data()), "{done:?} ended twice");
+                    assert!(done.len() <= 16, "{done:?}");
                 }
             }
             4 | 5 => complete(&adapter, &tape, &mut produced),
@@ -255,7 +255,7 @@ mod tests {
                 return false;
             };
             qp.complete(completion)
-                .is_ok_and(|done| done.user_data == 7)
+                .is_ok_and(|done| done.user_data() == 7)
         });
         assert!(ended, "no entry completes the request");
     }
@@ -463,7 +463,7 @@ mod tests {
         assert!(cq.poll().unwrap().is_none(), "the first one's");
         write(1);
         let completion = cq.poll().unwrap().unwrap();
-        assert_eq!(second.complete(completion).unwrap().user_data, 2);
+        assert_eq!(second.complete(completion).unwrap().user_data(), 2);
         assert!(cq.poll().unwrap().is_none());
     }
 
@@ -489,7 +489,7 @@ mod tests {
         adapter.write(&ring, 56, (0x77_u64 << 32 | 3 << 2).to_be());
         for context in 1..=2 {
             let completion = cq.poll().unwrap().unwrap();
-            assert_eq!(qp.complete(completion).unwrap().user_data, context);
+            assert_eq!(qp.complete(completion).unwrap().user_data(), context);
         }
         assert!(cq.poll().unwrap().is_none());
     }

@@ -249,7 +249,7 @@ impl World {
         for (qp, posted) in &mut self.qps {
             match qp.complete(completion) {
                 Ok(done) => {
-                    assert!(posted.remove(&done.user_data), "{done:?} ended twice");
+                    assert!(posted.remove(&done.user_data()), "{done:?} ended twice");
                     return;
                 }
                 Err(other) => completion = other,

@@ -65,8 +65,8 @@ pub fn rxe_srq(bytes: &[u8]) {
                 };
                 match srq.complete(completion) {
                     Ok(done) => {
-                        assert!(posted.remove(&done.user_data), "{done:?} ended twice");
-                        assert!(done.len <= 16, "{done:?}");
+                        assert!(posted.remove(&done.user_data()), "{done:?} ended twice");
+                        assert!(done.len() <= 16, "{done:?}");
                     }
                     Err(completion) => drop(qp.complete(completion)),
                 }

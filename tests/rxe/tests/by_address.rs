@@ -145,7 +145,7 @@ fn rxe_by_address_exchanges_data_and_ends() {
     active.queue_pair().send(message, 5, 1).unwrap();
     let received = server.finish(&mut passive);
     assert_eq!(received.bytes(), Some(&b"first"[..]));
-    assert!(client.finish(&mut active).status.is_success());
+    assert!(client.finish(&mut active).status().is_success());
 
     thread::scope(|scope| {
         let ended = scope.spawn(|| active.disconnect(PATIENCE));

@@ -75,8 +75,8 @@ impl Side {
             };
             let sender = completion.src_qp;
             let finished = queue.complete(completion).unwrap();
-            assert!(finished.status.is_success(), "{:?}", finished.status);
-            if finished.user_data == RECEIVE {
+            assert!(finished.status().is_success(), "{:?}", finished.status());
+            if finished.user_data() == RECEIVE {
                 return (finished.bytes().unwrap()[40..].to_vec(), sender);
             }
         }

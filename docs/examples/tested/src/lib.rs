@@ -123,10 +123,10 @@ impl Voter {
             if let Some(completion) = self.cq.poll()?
                 && let Ok(finished) = self.queue_pair.complete(completion)
             {
-                if !finished.status.is_success() {
-                    return Err(format!("the vote does not count: {}", finished.status).into());
+                if !finished.status().is_success() {
+                    return Err(format!("the vote does not count: {}", finished.status()).into());
                 }
-                let former = finished.memory.into_buffer().ok_or("no buffer came back")?;
+                let former = finished.into_buffer().ok_or("no buffer came back")?;
                 let count = former.first_chunk().copied().map(u64::from_ne_bytes);
                 self.former = Some(former);
                 return count.ok_or_else(|| "a buffer of less than 8 bytes".into());

@@ -208,8 +208,8 @@ mod tests {
             for _ in 0..2 {
                 let (_, taken) = face::poll(&mut cq, &mut [(0, &mut qp)]).unwrap().unwrap();
                 let done = &taken[0].1;
-                assert!(done.status.is_success(), "{done:?}");
-                if done.opcode.is_receive() {
+                assert!(done.status().is_success(), "{done:?}");
+                if done.opcode().is_receive() {
                     assert_eq!(done.bytes(), Some(&[7; 64][..]));
                 }
             }

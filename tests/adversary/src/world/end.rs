@@ -122,7 +122,7 @@ impl World<'_> {
 
     fn check_receives(&mut self, srq: &mut Srq) -> Outcome {
         while let Some(finished) = face::unpolled(&mut srq.queue) {
-            self.ended(finished.user_data, srq.uid, finished.memory)?;
+            self.ended(finished.user_data(), srq.uid, finished.into_memory())?;
         }
         // A completion queue that a forgotten queue pair keeps alive is not gone, and cannot be
         // polled.

@@ -32,6 +32,7 @@ pub(super) struct Srq {
 }
 
 /// A queue pair, owned or not.
+#[expect(clippy::large_enum_variant, reason = "there are few of them")]
 pub(super) enum Body {
     Raw(QueuePair),
     Owned(owned::QueuePair),

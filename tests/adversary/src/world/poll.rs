@@ -50,7 +50,7 @@ impl World<'_> {
             let Some(finished) = face::unpolled(&mut srq.queue) else {
                 return Ok(());
             };
-            self.ended(finished.user_data, owner, finished.memory)?;
+            self.ended(finished.user_data(), owner, finished.into_memory())?;
         }
         Ok(())
     }
@@ -118,7 +118,7 @@ impl World<'_> {
         for (owner, finished) in taken {
             self.check_owner(source, says, owner)?;
             self.check_message(&finished)?;
-            self.ended(finished.user_data, owner, finished.memory)?;
+            self.ended(finished.user_data(), owner, finished.into_memory())?;
         }
         Ok(())
     }
@@ -161,7 +161,7 @@ impl World<'_> {
     }
 
     fn check_message(&mut self, finished: &Finished) -> Outcome {
-        let received = finished.status.is_success() && finished.opcode == WcOpcode::Recv;
+        let received = finished.status().is_success() && finished.opcode() == WcOpcode::Recv;
         let Some(bytes) = finished.bytes().filter(|_| received) else {
             return Ok(());
         };

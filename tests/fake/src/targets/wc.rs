@@ -69,10 +69,10 @@ pub fn wc(bytes: &[u8]) {
         while let Ok(Some(completion)) = looped.cq.poll() {
             if let Ok(finished) = looped.qp.complete(completion) {
                 assert!(
-                    posted.remove(&finished.user_data),
+                    posted.remove(&finished.user_data()),
                     "{finished:?} ended twice"
                 );
-                assert!(finished.len <= 16);
+                assert!(finished.len() <= 16);
             }
         }
     }

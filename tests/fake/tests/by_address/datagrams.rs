@@ -188,7 +188,7 @@ fn a_group_is_joined_and_left() {
     let mut heard = 0;
     while let Some(completion) = side.cq.poll().unwrap() {
         let finished = queue.complete(completion).unwrap();
-        if finished.user_data == 7 {
+        if finished.user_data() == 7 {
             assert_eq!(finished.bytes().unwrap()[40..], *b"all");
             heard += 1;
         }

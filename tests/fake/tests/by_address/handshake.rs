@@ -55,12 +55,13 @@ fn both_sides_hear_of_each_other_and_exchange_messages() {
     message[..5].copy_from_slice(b"first");
     active.queue_pair().send(message, 5, 1).unwrap();
     let received = server.finish(&mut passive);
-    assert_eq!((received.user_data, received.len), (7, 5));
-    let Memory::Buffer(buffer, _) = received.memory else {
-        panic!("{:?}", received.memory)
+    assert_eq!((received.user_data(), received.len()), (7, 5));
+    let memory = received.into_memory();
+    let Memory::Buffer(buffer, _) = memory else {
+        panic!("{memory:?}")
     };
     assert_eq!(buffer[..5], *b"first");
-    assert!(client.finish(&mut active).status.is_success());
+    assert!(client.finish(&mut active).status().is_success());
 
     let (ended, answered) = thread::scope(|scope| {
         let ended = scope.spawn(|| active.disconnect(PATIENCE));

@@ -135,7 +135,7 @@ fn a_peer_that_sends_at_once_finds_receives() {
             let message = client.buffer();
             active.queue_pair().send(message, 9, 0).unwrap();
             let sent = client.finish(&mut active);
-            assert!(sent.status.is_success(), "{round}: {}", sent.status);
+            assert!(sent.status().is_success(), "{round}: {}", sent.status());
             (active, passive.join().unwrap())
         });
         assert_eq!(there.recv().wait(PATIENCE).unwrap().len(), 9);
@@ -146,7 +146,7 @@ fn a_peer_that_sends_at_once_finds_receives() {
                 let message = server.buffer();
                 passive.queue_pair().send(message, 7, 0).unwrap();
                 let sent = server.finish(&mut passive);
-                assert!(sent.status.is_success(), "{round}: {}", sent.status);
+                assert!(sent.status().is_success(), "{round}: {}", sent.status());
                 passive
             });
             let resolved = client.resolve(listener.local_addr());

@@ -69,8 +69,8 @@ fn deliver<K: Kind>(
             continue;
         };
         let done = qp.complete(completion).unwrap();
-        assert!(done.status.is_success(), "{:?}", done.status);
-        if done.user_data == RECEIVED {
+        assert!(done.status().is_success(), "{:?}", done.status());
+        if done.user_data() == RECEIVED {
             received = Some(done);
         }
     }

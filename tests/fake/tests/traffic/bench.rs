@@ -328,10 +328,10 @@ impl Bench {
         let mut brought = Vec::new();
         for expects in all.iter().filter(|expects| expects.signaled) {
             let done = self.sent().unwrap();
-            assert_eq!(done.status, WcStatus::Success, "{done:?}");
-            assert_eq!(done.user_data, expects.user_data);
-            assert_eq!(done.opcode, expects.opcode, "{done:?}");
-            brought.push((done.user_data, done.memory));
+            assert_eq!(done.status(), WcStatus::Success, "{done:?}");
+            assert_eq!(done.user_data(), expects.user_data);
+            assert_eq!(done.opcode(), expects.opcode, "{done:?}");
+            brought.push((done.user_data(), done.into_memory()));
         }
         assert!(self.sent().is_none());
         while let Some(one) = self.qp.released() {
@@ -341,13 +341,13 @@ impl Bench {
         for expects in all {
             if let Some((bytes, imm, opcode)) = expects.received {
                 let done = self.received().unwrap();
-                assert_eq!(done.status, WcStatus::Success, "{done:?}");
-                assert_eq!(done.user_data, expects.user_data);
-                assert_eq!(done.opcode, opcode);
-                assert_eq!(done.imm, imm);
+                assert_eq!(done.status(), WcStatus::Success, "{done:?}");
+                assert_eq!(done.user_data(), expects.user_data);
+                assert_eq!(done.opcode(), opcode);
+                assert_eq!(done.imm(), imm);
                 if opcode == WcOpcode::Recv {
-                    assert_eq!(done.len, bytes.len());
-                    assert!(contents(&done.memory).starts_with(&bytes));
+                    assert_eq!(done.len(), bytes.len());
+                    assert!(contents(&done.into_memory()).starts_with(&bytes));
                 }
             }
             if let Some(bytes) = expects.brings {

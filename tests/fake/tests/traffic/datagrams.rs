@@ -67,15 +67,15 @@ fn a_datagram_says_where_it_came_from() {
                 let reported = *completion;
                 ended.push((side.qp.complete(completion).unwrap(), reported));
             }
-            ended.sort_by_key(|(done, _)| done.user_data);
+            ended.sort_by_key(|(done, _)| done.user_data());
             let [(sent, _), (received, completion)] = &ended[..] else {
                 panic!("{ended:?}");
             };
-            assert!(sent.status.is_success() && received.status.is_success());
-            assert_eq!(received.opcode, WcOpcode::Recv);
-            assert_eq!((received.imm, completion.src_qp), (Some(round), number));
+            assert!(sent.status().is_success() && received.status().is_success());
+            assert_eq!(received.opcode(), WcOpcode::Recv);
+            assert_eq!((received.imm(), completion.src_qp), (Some(round), number));
             assert_eq!((completion.slid, completion.has_grh()), (1, false));
-            assert_eq!(received.len, ROUTE + length);
+            assert_eq!(received.len(), ROUTE + length);
             let expected: Vec<u8> = (0..length).map(|at| u8::try_from(at).unwrap()).collect();
             assert_eq!(received.bytes().unwrap()[ROUTE..], expected);
         }
@@ -103,12 +103,12 @@ fn completions_are_the_same_however_they_are_taken() {
                 assert_eq!(stamp, None, "the queue was created without");
                 assert_eq!(completion.qp_num, number);
                 let done = side.qp.complete(completion).unwrap();
-                assert_eq!(done.user_data, expected, "{round}");
+                assert_eq!(done.user_data(), expected, "{round}");
             }
             let completion = side.cq.poll().unwrap().unwrap();
-            assert_eq!(side.qp.complete(completion).unwrap().user_data, 2);
+            assert_eq!(side.qp.complete(completion).unwrap().user_data(), 2);
             let (completion, _) = side.cq.poll_stamped().unwrap().unwrap();
-            assert_eq!(side.qp.complete(completion).unwrap().user_data, 3);
+            assert_eq!(side.qp.complete(completion).unwrap().user_data(), 3);
             assert!(side.cq.poll_stamped().unwrap().is_none());
             assert!(side.cq.poll().unwrap().is_none());
         }

@@ -32,17 +32,17 @@ fn ended(bench: &mut Bench, work: Work) -> WcStatus {
         .unwrap();
     bench.world.run();
     let all: Vec<_> = std::iter::from_fn(|| bench.sent()).collect();
-    let numbers: Vec<_> = all.iter().map(|done| done.user_data).collect();
+    let numbers: Vec<_> = all.iter().map(uverbs::owned::Finished::user_data).collect();
     // An unsignaled request that fails has a completion, too.
     assert_eq!(numbers, [1, 2, 3]);
-    assert_eq!(all[0].status, WcStatus::Success);
-    assert_eq!(all[2].status, WcStatus::Flushed);
-    assert_eq!(all[1].len, 0);
+    assert_eq!(all[0].status(), WcStatus::Success);
+    assert_eq!(all[2].status(), WcStatus::Flushed);
+    assert_eq!(all[1].len(), 0);
     let mut found = [0; 5];
     assert!(own.read(0, &mut found));
     assert_eq!(&found, b"one\0\0");
     assert_eq!(bench.qp.query().unwrap().state, QpState::Error);
-    all[1].status
+    all[1].status()
 }
 
 fn exposed(bench: &Bench, access: AccessFlags) -> ExposedMemory {
@@ -80,8 +80,11 @@ fn a_message_that_is_too_long_for_its_receive_fails_on_both_sides() {
         let status = ended(&mut bench, Work::send().untyped().memory(long));
         assert_eq!(status, WcStatus::RemoteInvalidRequest);
         let received = bench.received().unwrap();
-        assert_eq!(received.user_data, 9);
-        assert_eq!((received.status, received.len), (WcStatus::LocalLength, 0));
+        assert_eq!(received.user_data(), 9);
+        assert_eq!(
+            (received.status(), received.len()),
+            (WcStatus::LocalLength, 0)
+        );
     }
 }
 

@@ -313,7 +313,7 @@ impl Life {
                 return None;
             };
             let done = self.qp.as_mut().and_then(|qp| qp.complete(completion).ok());
-            let buffer = done.and_then(|done| done.memory.into_buffer());
+            let buffer = done.and_then(owned::Finished::into_buffer);
             self.hand.extend(buffer.map(mine));
         }
         Some(())

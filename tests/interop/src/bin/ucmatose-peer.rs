@@ -117,10 +117,10 @@ impl Side {
             let finished = queue
                 .complete(completion)
                 .map_err(|_| "a completion that belongs to no request")?;
-            if !finished.status.is_success() {
-                return Err(finished.status.to_string().into());
+            if !finished.status().is_success() {
+                return Err(finished.status().to_string().into());
             }
-            match finished.user_data {
+            match finished.user_data() {
                 SEND => self.sent += 1,
                 _ => self.heard += 1,
             }

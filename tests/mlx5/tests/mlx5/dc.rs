@@ -89,7 +89,7 @@ fn owned_requests_name_their_targets() {
             Some(qp.complete(done).expect("a request of this queue"))
         });
         assert!(
-            done.status.is_success() && done.user_data == expected,
+            done.status().is_success() && done.user_data() == expected,
             "{done:?}"
         );
     }
@@ -100,7 +100,7 @@ fn owned_requests_name_their_targets() {
         let done = other_of.cq.poll().unwrap()?;
         Some(srq.complete(done).expect("a receive of this queue"))
     });
-    assert_eq!((done.bytes(), done.user_data), (Some(&b"message"[..]), 7));
+    assert_eq!((done.bytes(), done.user_data()), (Some(&b"message"[..]), 7));
     nothing(&mut one_of.cq);
     // An untyped queue pair of another transport says so.
     let other_kind = one_of.pd.queue_pair(QpType::Rc, &one_of.cq, &one_of.cq);

@@ -89,7 +89,7 @@ fn finished(qp: &mut owned::QueuePair, cq: &mut CompletionQueue) -> Finished {
         let done = cq.poll().unwrap()?;
         Some(qp.complete(done).expect("a request of this queue"))
     });
-    assert!(done.status.is_success(), "{done:?}");
+    assert!(done.status().is_success(), "{done:?}");
     done
 }
 
@@ -116,7 +116,7 @@ fn ib_memory_of_another_device_is_written_read_and_sent() {
     let sent = text.to_vec();
     qp.post(Work::write(remote.at(0x400).unwrap()).memory(text))
         .unwrap();
-    let text = finished(&mut qp, &mut cq).memory;
+    let text = finished(&mut qp, &mut cq).into_memory();
     let mut expected = vec![0x11; LEN];
     expected[0x1c00..0x3c00].copy_from_slice(&sent);
     assert!(picture.bytes() == expected, "what was written");
@@ -151,7 +151,7 @@ fn ib_memory_of_another_device_is_written_read_and_sent() {
         let done = cq.poll().unwrap()?;
         Some(qp.complete(done).expect("a request of this queue"))
     });
-    assert_eq!(done.status, uverbs::WcStatus::RemoteAccess, "{done:?}");
+    assert_eq!(done.status(), uverbs::WcStatus::RemoteAccess, "{done:?}");
     assert!(picture.bytes() == expected, "nothing was written beyond");
 }
 

@@ -19,7 +19,7 @@ fn finished(qp: &mut owned::QueuePair, cq: &mut CompletionQueue) -> Finished {
 }
 
 fn buffer_of(done: Finished) -> Buffer {
-    done.memory.into_buffer().expect("a buffer")
+    done.into_buffer().expect("a buffer")
 }
 
 const SWAP: AtomicMasks = AtomicMasks::CompareSwap {
@@ -58,7 +58,7 @@ fn ib_owned_masked_atomics_return_the_old_value_in_their_buffer() {
         qp.post_masked(work.memory((buffer, 8)), masks).unwrap();
         let done = finished(&mut qp, &mut cq);
         assert_eq!(
-            (done.status, done.opcode, done.user_data),
+            (done.status(), done.opcode(), done.user_data()),
             (WcStatus::Success, opcode, user_data)
         );
         assert_eq!(done.bytes(), Some(&before.to_ne_bytes()[..]));
@@ -156,14 +156,14 @@ impl End {
     fn sent(&mut self, opcode: WcOpcode) {
         let done = finished(&mut self.qp, &mut self.cq);
         assert!(
-            done.status.is_success() && done.opcode == opcode,
+            done.status().is_success() && done.opcode() == opcode,
             "{done:?}"
         );
     }
 
     fn received(&mut self) -> Vec<u8> {
         let done = finished(&mut self.qp, &mut self.cq);
-        assert!(done.status.is_success(), "{done:?}");
+        assert!(done.status().is_success(), "{done:?}");
         done.bytes().expect("a buffer").to_vec()
     }
 }

@@ -85,8 +85,8 @@ impl Load {
         {
             let finished = self.qp.complete(completion).expect("its own");
             done += 1;
-            let receive = finished.user_data == 0;
-            if let Some(buffer) = finished.memory.into_buffer() {
+            let receive = finished.user_data() == 0;
+            if let Some(buffer) = finished.into_buffer() {
                 self.post(buffer, receive);
             }
         }

@@ -180,7 +180,7 @@ fn owned_requests_name_their_shared_queue_one_by_one_and_in_batches() {
                 .map(|done| initiator.complete(done).expect("a request of this queue"))
         });
         assert!(
-            done.status.is_success() && done.user_data == expected,
+            done.status().is_success() && done.user_data() == expected,
             "{done:?}"
         );
     }
@@ -195,7 +195,7 @@ fn owned_requests_name_their_shared_queue_one_by_one_and_in_batches() {
                     .map(|done| queues[at].complete(done).expect("a receive of this queue"))
             });
             assert_eq!(
-                (done.bytes(), done.user_data),
+                (done.bytes(), done.user_data()),
                 (Some(*text), 100 + at as u64)
             );
         }

@@ -34,13 +34,14 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         let Ok(finished) = qp.complete(done) else {
             return Err("a completion that belongs to no request".into());
         };
-        if !finished.status.is_success() {
-            return Err(finished.status.to_string().into());
+        if !finished.status().is_success() {
+            return Err(finished.status().to_string().into());
         }
-        let Some(buffer) = finished.memory.into_buffer() else {
+        let user_data = finished.user_data();
+        let Some(buffer) = finished.into_buffer() else {
             return Err("a buffer is missing".into());
         };
-        if finished.user_data == 0 {
+        if user_data == 0 {
             qp.recv(buffer, 0)?;
         } else {
             qp.send(buffer, 4096, 1)?;

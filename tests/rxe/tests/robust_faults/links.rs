@@ -54,7 +54,7 @@ fn f03_an_interface_that_goes_down_and_up() {
         let since = Instant::now();
         while looped.qp.sends_posted() > 0 {
             let done = looped.finished();
-            statuses.push(done.status);
+            statuses.push(done.status());
         }
         println!(
             "round {round}: {under_way} sends ended after {:?} as {statuses:?}",

@@ -72,19 +72,19 @@ fn f28_an_unreachable_peer() {
         a.recv(buffer, context).expect("posted");
     }
     let done = finish(&mut a, &mut cq, 15);
-    let sends: Vec<_> = done.iter().filter(|done| done.user_data < 200).collect();
+    let sends: Vec<_> = done.iter().filter(|done| done.user_data() < 200).collect();
     let receives: Vec<_> = done
         .iter()
-        .filter(|done| done.user_data >= 200)
-        .map(|done| done.user_data)
+        .filter(|done| done.user_data() >= 200)
+        .map(Finished::user_data)
         .collect();
-    assert_eq!(sends[0].status, WcStatus::RetryExceeded);
+    assert_eq!(sends[0].status(), WcStatus::RetryExceeded);
     assert!(
         sends[1..]
             .iter()
-            .all(|done| done.status == WcStatus::Flushed)
+            .all(|done| done.status() == WcStatus::Flushed)
     );
-    let order: Vec<_> = sends.iter().map(|done| done.user_data).collect();
+    let order: Vec<_> = sends.iter().map(|done| done.user_data()).collect();
     assert_eq!(order, (100..112).collect::<Vec<_>>());
     assert_eq!(receives, [200, 201, 202]);
     assert_eq!((a.sends_posted(), a.receives_posted()), (0, 0));
@@ -123,15 +123,15 @@ fn f25_a_peer_that_is_destroyed_during_traffic() {
             }
         }
         let done = finish(&mut a, &mut cq, posted);
-        let order: Vec<_> = done.iter().map(|done| done.user_data).collect();
+        let order: Vec<_> = done.iter().map(Finished::user_data).collect();
         assert_eq!(order, (0..16).collect::<Vec<_>>(), "in their order");
-        let first_failed = done.iter().position(|done| !done.status.is_success());
+        let first_failed = done.iter().position(|done| !done.status().is_success());
         let failed = &done[first_failed.expect("the last one had no receiver")..];
-        assert_eq!(failed[0].status, WcStatus::RetryExceeded, "round {round}");
+        assert_eq!(failed[0].status(), WcStatus::RetryExceeded, "round {round}");
         assert!(
             failed[1..]
                 .iter()
-                .all(|done| done.status == WcStatus::Flushed)
+                .all(|done| done.status() == WcStatus::Flushed)
         );
         println!(
             "round {round}: {} sent, {} not",
@@ -170,10 +170,10 @@ fn f28_a_peer_that_never_receives() {
         qp.post(Work::send().user_data(context)).expect("posted");
     }
     let done = finish(&mut qp, &mut cq, 4);
-    assert_eq!(done[0].status, WcStatus::RnrRetryExceeded);
+    assert_eq!(done[0].status(), WcStatus::RnrRetryExceeded);
     assert!(
         done[1..]
             .iter()
-            .all(|done| done.status == WcStatus::Flushed)
+            .all(|done| done.status() == WcStatus::Flushed)
     );
 }

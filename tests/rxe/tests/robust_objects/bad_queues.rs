@@ -85,7 +85,7 @@ fn f21_completion_queues() {
     );
     for _ in 0..4 {
         assert!(
-            looped.finished().status.is_success(),
+            looped.finished().status().is_success(),
             "what waited is still there"
         );
     }

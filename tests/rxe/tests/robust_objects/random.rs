@@ -216,13 +216,13 @@ impl World {
         };
         for qp in &mut self.qps {
             match qp.complete(done) {
-                Ok(finished) => return self.buffers.extend(finished.memory.into_buffer()),
+                Ok(finished) => return self.buffers.extend(finished.into_buffer()),
                 Err(other) => done = other,
             }
         }
         for srq in &mut self.srqs {
             match srq.complete(done) {
-                Ok(finished) => return self.buffers.extend(finished.memory.into_buffer()),
+                Ok(finished) => return self.buffers.extend(finished.into_buffer()),
                 Err(other) => done = other,
             }
         }

@@ -80,7 +80,7 @@ fn f18_completions_wait_for_the_parent() {
             .expect("posted");
     }
     // One is polled by the parent, so that the rest is known to be there.
-    let mut seen = vec![looped.finished().user_data];
+    let mut seen = vec![looped.finished().user_data()];
     std::thread::sleep(Duration::from_millis(100));
     let quiet = rings::all();
     let mut looped = in_child_with(looped, |mut looped| {
@@ -94,7 +94,7 @@ fn f18_completions_wait_for_the_parent() {
     });
     assert_eq!(rings::all(), quiet, "a child changed the rings");
     for _ in 0..5 {
-        seen.push(looped.finished().user_data);
+        seen.push(looped.finished().user_data());
     }
     seen.sort_unstable();
     assert_eq!(seen, [0, 1, 2, 10, 11, 12]);

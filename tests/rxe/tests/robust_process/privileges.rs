@@ -75,7 +75,7 @@ fn f19_a_doorbell_by_write_is_refused_after_setuid_and_leaves_no_ghost() {
             .qp
             .post(Work::write(target.remote()).memory((source, 8)))
             .expect("root may");
-        assert!(looped.finished().status.is_success());
+        assert!(looped.finished().status().is_success());
         assert_eq!(target.load(0), Some(0xaaaa_aaaa_aaaa_aaaa));
 
         let indexes = || {

@@ -119,9 +119,9 @@ fn f11_a_wait_for_completions_lasts_until_its_event() {
                 cq.poll().expect("polled").map(|wc| qp.complete(wc).ok())
             });
             let finished = completion.expect("ours");
-            assert!(finished.status.is_success());
-            if finished.user_data == 0 {
-                qp.recv(finished.memory.into_buffer().expect("the buffer"), 0)
+            assert!(finished.status().is_success());
+            if finished.user_data() == 0 {
+                qp.recv(finished.into_buffer().expect("the buffer"), 0)
                     .expect("posted");
             }
             done += 1;

@@ -68,15 +68,15 @@ impl Looped {
         self.qp.send(message, 4096, 2).expect("the send is posted");
         for _ in 0..2 {
             let done = self.finished();
-            assert!(done.status.is_success(), "{}", done.status);
-            if done.user_data == 1 {
+            assert!(done.status().is_success(), "{}", done.status());
+            if done.user_data() == 1 {
                 let bytes = done.bytes().expect("a buffer");
                 assert!(
                     bytes.len() == 4096 && bytes.iter().all(|got| *got == byte),
                     "wrong bytes"
                 );
             }
-            self.take_back(done.memory);
+            self.take_back(done.into_memory());
         }
     }
 

@@ -131,5 +131,5 @@ fn held_over(stage: &dyn Stage, refusals: usize) {
     let again = reader.qp.complete(held);
     assert!(again.is_err(), "{again:?} is posted");
     drop(again);
-    assert_eq!(ground.finish(&mut reader.qp).user_data, 2);
+    assert_eq!(ground.finish(&mut reader.qp).user_data(), 2);
 }

@@ -48,8 +48,8 @@ impl Reader {
         }
         for _ in 0..READS {
             let done = ground.finish(&mut qp);
-            assert_eq!(done.status, WcStatus::Success);
-            held.extend(done.memory.into_buffer().map(|buffer| (buffer, 7)));
+            assert_eq!(done.status(), WcStatus::Success);
+            held.extend(done.into_buffer().map(|buffer| (buffer, 7)));
         }
         // A read from before would now return something different.
         assert!(source.write(0, &[0xbb; 256]));
@@ -104,7 +104,7 @@ pub fn reset_by_another_name(stage: &dyn Stage) {
             .qp
             .modify(&QpAttr::to(QpState::Error))
             .expect("an error state");
-        assert_eq!(ground.finish(&mut reader.qp).user_data, 1);
+        assert_eq!(ground.finish(&mut reader.qp).user_data(), 1);
         drop(reader.source);
     }
 }
@@ -137,7 +137,7 @@ pub fn panic_in_reset(stage: &dyn Stage) {
     let read = Work::read(reader.source.remote()).memory((again, 64));
     if reader.qp.post(read.user_data(9)).is_ok() {
         let done = ground.finish(&mut reader.qp);
-        assert_eq!((done.user_data, done.status), (9, WcStatus::Success));
+        assert_eq!((done.user_data(), done.status()), (9, WcStatus::Success));
     }
 }
 
@@ -158,8 +158,8 @@ pub fn unnamed_flags(stage: &dyn Stage) {
         while left > 0 {
             left -= 1;
             let done = ground.finish(&mut qp);
-            assert_eq!(done.status, WcStatus::Success, "{flags:?}");
-            if done.user_data == 1 {
+            assert_eq!(done.status(), WcStatus::Success, "{flags:?}");
+            if done.user_data() == 1 {
                 assert_eq!(done.bytes(), Some(&[0x5a; 64][..]), "{flags:?}");
             }
         }

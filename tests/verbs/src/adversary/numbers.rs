@@ -63,8 +63,8 @@ pub fn numbers_come_again(stage: &dyn Stage) {
     while !(sent && received) {
         ground.until("a message's completions", |done| {
             match next.complete(done) {
-                Ok(done) => sent |= done.user_data == 2,
-                Err(done) => received |= srq.complete(done).is_ok_and(|done| done.user_data == 2),
+                Ok(done) => sent |= done.user_data() == 2,
+                Err(done) => received |= srq.complete(done).is_ok_and(|done| done.user_data() == 2),
             }
             Some(())
         });
@@ -85,11 +85,11 @@ pub fn shared_receives_come_back(stage: &dyn Stage) {
     }
     while let Some(done) = ground.cq.poll().expect("a ring of completions") {
         if let Ok(done) = srq.complete(done) {
-            ended.push(done.user_data);
+            ended.push(done.user_data());
         }
     }
     while let Some(done) = srq.unpolled() {
-        ended.push(done.user_data);
+        ended.push(done.user_data());
     }
     ended.sort_unstable();
     assert!(ended.into_iter().eq(0..u64::from(room)), "each once");

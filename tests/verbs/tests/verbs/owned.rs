@@ -60,7 +60,7 @@ impl Everything {
         self.qp.recv(into, 1).unwrap();
         self.qp.send(buffer, len, 2).unwrap();
         let (one, two) = (self.finish(), self.finish());
-        if one.user_data == 1 {
+        if one.user_data() == 1 {
             (one, two)
         } else {
             (two, one)
@@ -78,11 +78,11 @@ fn buffers_move_in_and_come_back() {
         message.fill(round);
         let len = usize::from(round);
         let (received, sent) = all.message(message, len, sink);
-        assert!(received.status.is_success() && sent.status.is_success());
-        assert_eq!((received.len, received.opcode), (len, WcOpcode::Recv));
+        assert!(received.status().is_success() && sent.status().is_success());
+        assert_eq!((received.len(), received.opcode()), (len, WcOpcode::Recv));
         assert_eq!(received.bytes(), Some(&vec![round; len][..]));
-        message = sent.memory.into_buffer().unwrap();
-        sink = received.memory.into_buffer().unwrap();
+        message = sent.into_buffer().unwrap();
+        sink = received.into_buffer().unwrap();
         sink.fill(0xee);
     }
     assert_eq!((all.qp.sends_posted(), all.qp.receives_posted()), (0, 0));
@@ -104,7 +104,7 @@ fn every_kind_of_work() {
         )
         .unwrap();
     let done = all.finish();
-    assert_eq!((done.user_data, done.status), (5, WcStatus::Success));
+    assert_eq!((done.user_data(), done.status()), (5, WcStatus::Success));
     let mut seen = [0; 8];
     assert!(target.read(0, &mut seen));
     assert_eq!(&seen, b"written\0");
@@ -118,11 +118,11 @@ fn every_kind_of_work() {
         )
         .unwrap();
     let done = all.finish();
-    assert_eq!(done.opcode, WcOpcode::RdmaRead);
+    assert_eq!(done.opcode(), WcOpcode::RdmaRead);
     assert_eq!(done.bytes(), Some(&b"written\0"[..]));
 
     all.qp.recv_empty(6).unwrap();
-    let buffer = done.memory.into_buffer().unwrap();
+    let buffer = done.into_buffer().unwrap();
     all.qp
         .post(
             Work::write_imm(target.remote(), 99)
@@ -131,9 +131,13 @@ fn every_kind_of_work() {
         )
         .unwrap();
     let done = [all.finish(), all.finish()];
-    let of = |context| done.iter().find(|done| done.user_data == context).unwrap();
-    assert_eq!(of(6).imm, Some(99));
-    assert_eq!(of(7).opcode, WcOpcode::RdmaWrite);
+    let of = |context| {
+        done.iter()
+            .find(|done| done.user_data() == context)
+            .unwrap()
+    };
+    assert_eq!(of(6).imm(), Some(99));
+    assert_eq!(of(7).opcode(), WcOpcode::RdmaWrite);
 
     let word = target.store(8, 41);
     assert!(word);
@@ -151,7 +155,10 @@ fn every_kind_of_work() {
     all.qp.send_inline(b"inline", 2).unwrap();
     let done = [all.finish(), all.finish()];
     assert!(done.iter().any(|done| done.bytes() == Some(&b"inline"[..])));
-    assert!(done.iter().any(|done| matches!(done.memory, Memory::None)));
+    assert!(
+        done.iter()
+            .any(|done| matches!(done.memory(), Memory::None))
+    );
 }
 
 #[test]
@@ -235,7 +242,7 @@ fn a_full_queue_gives_the_buffer_back() {
     all.qp.send_inline(b"x", 1000).unwrap();
     let done = [all.finish(), all.finish()];
     assert!(
-        done.iter().any(|done| done.user_data == 0),
+        done.iter().any(|done| done.user_data() == 0),
         "the oldest one"
     );
     all.qp.recv(back, 77).unwrap();
@@ -279,8 +286,8 @@ fn flushed_work_returns_its_buffers_with_no_bytes() {
     );
     all.qp.modify(&QpAttr::to(QpState::Error)).unwrap();
     let done = all.finish();
-    assert_eq!((done.status, done.len), (WcStatus::Flushed, 0));
-    assert_eq!(done.memory.into_buffer().unwrap().len(), 16);
+    assert_eq!((done.status(), done.len()), (WcStatus::Flushed, 0));
+    assert_eq!(done.into_buffer().unwrap().len(), 16);
 }
 
 #[test]
@@ -354,7 +361,7 @@ fn a_shared_receive_queue_owns_its_buffers() {
             });
         }
         let got = got.unwrap();
-        assert_eq!(got.user_data, round as u64);
+        assert_eq!(got.user_data(), round as u64);
         assert_eq!(got.bytes(), Some(text.as_bytes()));
     }
     assert_eq!(srq.receives_posted(), 10);

@@ -91,13 +91,13 @@ impl Pipe {
 
     /// A request has ended.
     fn take(&mut self, finished: Finished, queue: &mut owned::QueuePair<Rc>) -> Result<()> {
-        if !finished.status.is_success() {
+        if !finished.status().is_success() {
             // Both ends disconnect, or the peer died; the connection's events say so as well.
             self.is_over = true;
             return Ok(());
         }
-        if finished.user_data == RECEIVE {
-            if finished.imm.is_some() {
+        if finished.user_data() == RECEIVE {
+            if finished.imm().is_some() {
                 self.end_arrived = true;
             } else {
                 let mut output = stdout().lock();
@@ -108,14 +108,14 @@ impl Pipe {
                     _ => Failure::new(format_args!("standard output: {error}")),
                 })?;
             }
-            if let Some(buffer) = finished.memory.into_buffer() {
+            if let Some(buffer) = finished.into_buffer() {
                 queue
                     .recv(buffer, RECEIVE)
                     .map_err(|refused| refused.error)?;
             }
             return Ok(());
         }
-        self.free.extend(finished.memory.into_buffer());
+        self.free.extend(finished.into_buffer());
         Ok(())
     }
 

@@ -213,7 +213,7 @@ fn repost(
 }
 
 fn into_buffer(finished: Finished) -> Option<Buffer> {
-    match finished.memory {
+    match finished.into_memory() {
         Memory::Buffer(buffer, _) => Some(buffer),
         _ => None,
     }

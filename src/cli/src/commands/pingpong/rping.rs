@@ -295,7 +295,7 @@ impl Player {
                 status.ibv_str()
             )));
         }
-        let (user_data, len) = (finished.user_data, finished.len);
+        let (user_data, len) = (finished.user_data(), finished.len());
         if user_data == RECEIVE {
             let bytes = finished.bytes().unwrap_or_default();
             let message = <[u8; LEN]>::try_from(bytes).map_err(|_| {
@@ -305,7 +305,7 @@ impl Player {
             })?;
             self.received.push_back(message);
         }
-        let Some(buffer) = finished.memory.into_buffer() else {
+        let Some(buffer) = finished.into_buffer() else {
             return Ok(true);
         };
         match user_data {

@@ -108,7 +108,7 @@ impl Rig {
         let finished = take(&mut self.sent, |done| {
             sender.exchange(done).map_err(|_| foreign())
         })??;
-        ensure(finished.status.is_success(), || ended(&finished))
+        ensure(finished.status().is_success(), || ended(&finished))
     }
 
     /// Takes the next message from the queue under test, which must be this one.
@@ -117,9 +117,9 @@ impl Rig {
         let finished = take(&mut self.cq, |done| {
             receiver.exchange(done).map_err(|_| foreign())
         })??;
-        ensure(finished.status.is_success(), || ended(&finished))?;
-        ensure(finished.user_data == number, || {
-            format!("completion {} instead of {number}", finished.user_data)
+        ensure(finished.status().is_success(), || ended(&finished))?;
+        ensure(finished.user_data() == number, || {
+            format!("completion {} instead of {number}", finished.user_data())
         })
     }
 

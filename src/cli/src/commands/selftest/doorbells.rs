@@ -159,9 +159,9 @@ impl Lane {
                 sent = true;
                 continue;
             };
-            ensure(finished.status.is_success(), || ended(&finished))?;
-            ensure(finished.user_data == next, || {
-                format!("receive {} before {next}", finished.user_data)
+            ensure(finished.status().is_success(), || ended(&finished))?;
+            ensure(finished.user_data() == next, || {
+                format!("receive {} before {next}", finished.user_data())
             })?;
             let buffer = buffer_of(finished)?;
             ensure(buffer[..] == next.to_be_bytes(), || {

@@ -67,7 +67,7 @@ pub(super) fn checks() -> Vec<Check> {
 
 /// Checks that it failed as it should; returns how.
 fn failed(finished: &Ended, right: &[WcStatus]) -> Outcome {
-    ensure(right.contains(&finished.status), || ended(finished))?;
+    ensure(right.contains(&finished.status()), || ended(finished))?;
     Ok(Found::new(ended(finished)))
 }
 
@@ -79,7 +79,7 @@ fn provoke<K: Kind>(pair: &mut Pair, work: Work<K>, right: &[WcStatus]) -> Outco
     let found = failed(&pair.a.next()?, right)?;
     if behind {
         let flushed = pair.a.next()?;
-        ensure(flushed.status == WcStatus::Flushed, || {
+        ensure(flushed.status() == WcStatus::Flushed, || {
             format!("what is behind it: {}", ended(&flushed))
         })?;
     }
@@ -259,15 +259,15 @@ fn flush(subject: &Subject) -> Outcome {
     let mut vendor = 0;
     for _ in 0..2 * FLUSHED {
         let finished = pair.a.next()?;
-        ensure(finished.status == WcStatus::Flushed, || ended(&finished))?;
+        ensure(finished.status() == WcStatus::Flushed, || ended(&finished))?;
         vendor = finished.reported.vendor_err;
-        let next = if finished.user_data < 1000 {
+        let next = if finished.user_data() < 1000 {
             &mut receives
         } else {
             &mut sends
         };
-        ensure(finished.user_data == *next, || {
-            format!("{} instead of {next}", finished.user_data)
+        ensure(finished.user_data() == *next, || {
+            format!("{} instead of {next}", finished.user_data())
         })?;
         *next += 1;
     }
@@ -325,8 +325,8 @@ fn ours(end: &mut End, seed: u64) -> Outcome<Ended> {
         let qp = &mut end.qp;
         let next = take(&mut end.cq, |done| qp.exchange(done).ok())?;
         if let Some(finished) = next {
-            ensure(finished.status.is_success(), || ended(&finished))?;
-            ensure(finished.user_data == seed, || {
+            ensure(finished.status().is_success(), || ended(&finished))?;
+            ensure(finished.user_data() == seed, || {
                 "a completion of an earlier incarnation".into()
             })?;
             return Ok(finished);

@@ -142,9 +142,9 @@ fn own(subject: &Subject) -> Outcome {
             });
         };
         let arrived = arrived?;
-        ensure(arrived.status.is_success(), || ended(&arrived))?;
-        ensure(arrived.len == len, || {
-            format!("{} bytes instead of {len}", arrived.len)
+        ensure(arrived.status().is_success(), || ended(&arrived))?;
+        ensure(arrived.len() == len, || {
+            format!("{} bytes instead of {len}", arrived.len())
         })?;
         let room = buffer_of(arrived)?;
         compare(room.get(HEADER..len).unwrap_or_default(), seed)

@@ -80,7 +80,7 @@ fn attempt(subject: &Subject, access: AccessFlags, needed: AccessFlags) -> Outco
         _ => Operation::FetchAdd { remote, add: 1 },
     };
     pair.a.qp.post(Work::new(operation).memory(buffer))?;
-    Ok(pair.a.next()?.status)
+    Ok(pair.a.next()?.status())
 }
 
 /// Has the peer write to both ends of a region of each size.
@@ -162,7 +162,7 @@ fn gone(subject: &Subject) -> Outcome {
     let [text] = pair.pd.buffers::<1>(8)?;
     pair.a.qp.post(Work::write(remote).memory(text))?;
     let finished = pair.a.next()?;
-    ensure(finished.status == WcStatus::RemoteAccess, || {
+    ensure(finished.status() == WcStatus::RemoteAccess, || {
         ended(&finished)
     })?;
     Ok(Found::new(ended(&finished)))

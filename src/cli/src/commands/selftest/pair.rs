@@ -195,7 +195,7 @@ impl End {
     /// The next request, which must have succeeded.
     pub(super) fn success(&mut self) -> Outcome<Ended> {
         let finished = self.next()?;
-        ensure(finished.status.is_success(), || ended(&finished))?;
+        ensure(finished.status().is_success(), || ended(&finished))?;
         Ok(finished)
     }
 }
@@ -203,12 +203,12 @@ impl End {
 /// How a request ended, with the vendor error.
 pub(super) fn ended(request: &Ended) -> String {
     let vendor = request.reported.vendor_err;
-    format!("{}, vendor {vendor:#x}", request.status)
+    format!("{}, vendor {vendor:#x}", request.status())
 }
 
 /// The buffer of a finished request.
 pub(super) fn buffer_of(request: Ended) -> Outcome<Buffer> {
-    let buffer = request.finished.memory.into_buffer();
+    let buffer = request.finished.into_buffer();
     buffer.ok_or_else(|| Trouble::failed("its buffer did not come back"))
 }
 

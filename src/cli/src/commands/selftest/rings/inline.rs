@@ -126,9 +126,9 @@ impl Rig {
                     .exchange(done)
                     .map_err(|_| Trouble::failed("a completion of another request"))
             })??;
-            ensure(arrived.status.is_success(), || ended(&arrived))?;
-            ensure(arrived.len == len, || {
-                format!("{} bytes arrived", arrived.len)
+            ensure(arrived.status().is_success(), || ended(&arrived))?;
+            ensure(arrived.len() == len, || {
+                format!("{} bytes arrived", arrived.len())
             })?;
             let buffer = buffer_of(arrived)?;
             compare(&buffer[..len], seed)?;

@@ -93,20 +93,20 @@ impl Rig {
         let work = Work::new(operation).memory((buffer, len)).user_data(seed);
         self.pair.a.qp.post(work)?;
         let sent = self.pair.a.success()?;
-        ensure(sent.user_data == seed, || {
+        ensure(sent.user_data() == seed, || {
             "another send's completion".into()
         })?;
         self.here = Some(buffer_of(sent)?);
         let received = self.pair.b.success()?;
-        ensure(received.len == len, || {
-            format!("{} bytes arrived", received.len)
+        ensure(received.len() == len, || {
+            format!("{} bytes arrived", received.len())
         })?;
         let immediate = match operation {
             Operation::SendImm(value) => Some(value),
             _ => None,
         };
-        ensure(received.imm == immediate, || {
-            format!("immediate {:x?}", received.imm)
+        ensure(received.imm() == immediate, || {
+            format!("immediate {:x?}", received.imm())
         })?;
         let room = buffer_of(received)?;
         let (bytes, beyond) = room.split_at(len);

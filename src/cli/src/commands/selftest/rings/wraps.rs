@@ -185,9 +185,9 @@ impl Receiver {
             Self::Own(qp) => qp.exchange(done).map_err(|_| foreign()),
             Self::Shared(srq) => srq.exchange(done).map_err(|_| foreign()),
         })??;
-        ensure(finished.status.is_success(), || ended(&finished))?;
-        ensure(finished.user_data == context, || {
-            format!("receive {} instead of {context}", finished.user_data)
+        ensure(finished.status().is_success(), || ended(&finished))?;
+        ensure(finished.user_data() == context, || {
+            format!("receive {} instead of {context}", finished.user_data())
         })?;
         buffer_of(finished)
     }
