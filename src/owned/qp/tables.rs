@@ -260,3 +260,219 @@ impl Sending {
         self.slots.len()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+    use super::*;
+
+    const ROOM: u32 = 6;
+
+    /// A request as it should be in the table.
+    #[derive(Clone, Copy, Debug)]
+    struct Posted {
+        id: u64,
+        /// Its number; the size of its memory, if it has some.
+        number: u64,
+        signaled: bool,
+        has_memory: bool,
+    }
+
+    /// The table, and what it should say.
+    struct Both {
+        table: Sending,
+        /// In the order in which they were posted.
+        posted: Vec<Posted>,
+        /// From which number on they are members of the batch.
+        batch: Option<u64>,
+        /// Ended without completions: whether they were carried out.
+        over: VecDeque<(Posted, bool)>,
+        numbers: u64,
+    }
+
+    /// A list of so many parts, which tells it from others.
+    fn memory(parts: u64) -> Memory {
+        Memory::List((0..parts).map(|_| Memory::None).collect())
+    }
+
+    fn parts(memory: &Memory) -> Option<u64> {
+        match memory {
+            Memory::List(list) => Some(list.len() as u64),
+            _ => None,
+        }
+    }
+
+    impl Posted {
+        fn memory(&self) -> Option<u64> {
+            self.has_memory.then_some(self.number)
+        }
+    }
+
+    impl Both {
+        fn new() -> Self {
+            Self {
+                table: Sending {
+                    slots: Slab::new(ROOM),
+                    ..Sending::default()
+                },
+                posted: Vec::new(),
+                batch: None,
+                over: VecDeque::new(),
+                numbers: 0,
+            }
+        }
+
+        fn post(&mut self, signaled: bool, has_memory: bool) -> bool {
+            self.numbers += 1;
+            let number = self.numbers;
+            let its = if has_memory {
+                memory(number)
+            } else {
+                Memory::None
+            };
+            match self.table.insert(number, its, signaled) {
+                Ok(id) => self.posted.push(Posted {
+                    id,
+                    number,
+                    signaled,
+                    has_memory,
+                }),
+                Err(back) => {
+                    assert_eq!(self.posted.len() + self.over.len(), ROOM as usize);
+                    assert_eq!(parts(&back), has_memory.then_some(number));
+                    return false;
+                }
+            }
+            true
+        }
+
+        fn refuse(&mut self) {
+            let last = self.posted.pop().unwrap();
+            let (taken, address) = self.table.refused(last.id).unwrap();
+            assert_eq!(taken.user_data, last.number);
+            assert_eq!(parts(&taken.memory), last.memory());
+            assert!(address.is_none());
+        }
+
+        fn push(&mut self, signaled: bool, has_memory: bool) {
+            if self.post(signaled, has_memory) {
+                let member = self.posted[self.posted.len() - 1];
+                self.batch.get_or_insert(member.number);
+                self.table.joined(member.id);
+            }
+        }
+
+        fn submit(&mut self) {
+            let batch = self.table.submitting();
+            self.table.submitted(batch);
+            self.batch = None;
+        }
+
+        /// How many requests are not members of the batch.
+        fn submitted(&self) -> usize {
+            let first = self.batch.unwrap_or(u64::MAX);
+            self.posted.partition_point(|one| one.number < first)
+        }
+
+        fn give_up(&mut self) {
+            self.table.given_up();
+            let submitted = self.submitted();
+            if self.batch.take().is_some() {
+                let members = self.posted.split_off(submitted);
+                let kept = members.into_iter().filter(|one| one.has_memory);
+                self.over.extend(kept.map(|one| (one, false)));
+            }
+        }
+
+        /// Request number `place` has a completion: a signaled one, or one that failed.
+        fn complete(&mut self, place: usize) {
+            let one = self.posted[place];
+            let found = match self.table.find(one.id) {
+                Some(found) => found,
+                None => self.table.find_special(one.id).unwrap(),
+            };
+            let taken = found.take();
+            assert_eq!(taken.user_data, one.number);
+            assert_eq!(parts(&taken.memory), one.memory());
+            assert!(self.table.find(one.id).is_none());
+            self.posted.remove(place);
+            let ends = |before: &Posted| !before.signaled && before.number < one.number;
+            let ended = self.posted.iter().copied().filter(ends);
+            let kept = ended.filter(|before| before.has_memory);
+            self.over.extend(kept.map(|before| (before, true)));
+            self.posted.retain(|before| !ends(before));
+        }
+
+        fn take_back(&mut self) {
+            let expected = self.over.pop_front();
+            let released = self.table.released();
+            assert_eq!(released.is_some(), expected.is_some());
+            if let (Some(released), Some((one, carried_out))) = (released, expected) {
+                assert_eq!(released.user_data, one.number);
+                assert_eq!(parts(&released.memory), one.memory());
+                assert_eq!(released.carried_out, carried_out);
+            }
+        }
+    }
+
+    /// A linear congruential generator: the same programs in every run.
+    struct Choices(u64);
+
+    impl Choices {
+        fn below(&mut self, end: u64) -> u64 {
+            self.0 = self
+                .0
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1);
+            (self.0 >> 33) % end
+        }
+    }
+
+    #[test]
+    fn memory_comes_back_once_and_only_when_it_is_over() {
+        for program in 0..3000 {
+            let (mut both, mut choices) = (Both::new(), Choices(program));
+            for _ in 0..40 {
+                let (signaled, has_memory) = (choices.below(2) == 0, choices.below(4) != 0);
+                let submitted = both.submitted();
+                match choices.below(8) {
+                    0 | 1 if both.batch.is_none() => {
+                        if both.post(signaled, has_memory) && choices.below(4) == 0 {
+                            both.refuse();
+                        }
+                    }
+                    0..=2 => both.push(signaled, has_memory),
+                    3 => both.submit(),
+                    4 if choices.below(2) == 0 => both.give_up(),
+                    5 => both.take_back(),
+                    _ => {
+                        // Completions come in order: the first signaled request, or one before it
+                        // that failed.
+                        let first = both.posted[..submitted].iter().position(|one| one.signaled);
+                        let last = first.map_or(submitted, |first| first + 1);
+                        if last > 0 {
+                            let place = choices.below(last as u64);
+                            both.complete(usize::try_from(place).unwrap());
+                        }
+                    }
+                }
+                assert_eq!(both.table.len(), both.posted.len() + both.over.len());
+            }
+            // What is left comes back, too.
+            both.give_up();
+            while !both.posted.is_empty() {
+                both.complete(both.posted.len() - 1);
+                while !both.over.is_empty() {
+                    both.take_back();
+                }
+                both.posted
+                    .retain(|one| both.table.slots.get(one.id).is_some());
+            }
+            while !both.over.is_empty() {
+                both.take_back();
+            }
+            assert_eq!(both.table.len(), 0, "program {program}");
+        }
+    }
+}
