@@ -155,7 +155,16 @@ impl QueuePair {
         }
     }
 
-    /// Posts such requests.
+    /// Posts datagrams.
+    #[inline(never)]
+    fn post_datagrams(&mut self, requests: &[SendRequest<'_>]) -> Result<(), (usize, PostError)> {
+        match self.send.as_mut() {
+            Some(ring) => ring.post_datagrams(requests),
+            None => Err((0, PostError::UnsupportedOperation)),
+        }
+    }
+
+    /// Posts requests that are neither sent by a plain connection nor datagrams.
     #[inline(never)]
     fn post_others(&mut self, requests: &[SendRequest<'_>]) -> Result<(), (usize, PostError)> {
         let ring = |queue: &mut Self| queue.send_ring()?.submit();
@@ -264,14 +273,18 @@ impl contract::Qp for QueuePair {
     #[expect(clippy::inline_always, reason = "a part of posting")]
     #[inline(always)]
     unsafe fn post_send(&mut self, requests: &[SendRequest<'_>]) -> Result<(), (usize, PostError)> {
-        match &mut self.send {
-            Sends::Plain(ring) => ring.post(requests),
-            _ => match requests {
-                // A copy is passed: once the address of the request is passed on, the compiler no
-                // longer knows anything about its fields.
-                [one] => self.post_others(&[*one]),
-                _ => self.post_others(requests),
-            },
+        if let Sends::Plain(ring) = &mut self.send {
+            return ring.post(requests);
+        }
+        let post = match self.base.kind {
+            QpType::Ud => Self::post_datagrams,
+            _ => Self::post_others,
+        };
+        match requests {
+            // A copy is passed: once the address of the request is passed on, the compiler no
+            // longer knows anything about its fields.
+            [one] => post(self, &[*one]),
+            _ => post(self, requests),
         }
     }
 

@@ -12,6 +12,22 @@ use crate::wqe;
 const BLOCKS: u32 = 2;
 
 impl SendRing {
+    /// Puts datagrams and submits them, like [`post`](Self::post).
+    #[inline]
+    pub(crate) fn post_datagrams(
+        &mut self,
+        requests: &[SendRequest<'_>],
+    ) -> Result<(), (usize, PostError)> {
+        // A batch that was forgotten instead of dropped must not be submitted with this one.
+        self.abort();
+        for (posted, request) in requests.iter().enumerate() {
+            if let Err(error) = self.put_datagram(request) {
+                return self.stop(posted, error);
+            }
+        }
+        self.submit().map_err(|error| (0, error))
+    }
+
     /// Puts a datagram. Sends of one entry are written here; others go the way of any request.
     #[inline]
     pub(crate) fn put_datagram(&mut self, request: &SendRequest<'_>) -> Result<(), PostError> {

@@ -192,7 +192,11 @@ impl SendRing {
 
     /// Submits what was put before the request that was refused.
     #[cold]
-    fn stop(&mut self, posted: usize, error: PostError) -> Result<(), (usize, PostError)> {
+    pub(super) fn stop(
+        &mut self,
+        posted: usize,
+        error: PostError,
+    ) -> Result<(), (usize, PostError)> {
         self.submit().map_err(|error| (0, error))?;
         Err((posted, error))
     }
