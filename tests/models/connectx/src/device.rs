@@ -45,6 +45,8 @@ pub(crate) struct Device {
     pub(crate) set_caps: BTreeMap<u16, Vec<u8>>,
     pub(crate) hca_enabled: bool,
     pub(crate) link_up: bool,
+    /// The LID of the subnet's manager; 0: none has set it.
+    pub(crate) sm_lid: u16,
     pub(crate) cap_mask1: u32,
     pub(crate) roce_addresses: BTreeMap<u32, Vec<u8>>,
     pub(crate) nic_vport: Vec<u8>,
@@ -121,6 +123,7 @@ impl Device {
             set_caps: BTreeMap::new(),
             hca_enabled: false,
             link_up: true,
+            sm_lid: 0,
             cap_mask1: 0,
             roce_addresses: BTreeMap::new(),
             nic_vport: config.nic_vport(),
@@ -178,6 +181,7 @@ impl Device {
         );
         fresh.now = self.now;
         fresh.link_up = self.link_up;
+        fresh.sm_lid = self.sm_lid;
         fresh.reports = std::mem::take(&mut self.reports);
         fresh.pci = std::mem::replace(&mut self.pci, ConfigSpace::new(&self.config));
         *self = fresh;

@@ -231,6 +231,11 @@ impl Fabric {
             && std::mem::replace(&mut device.link_up, up) != up
         {
             event::port(device, up);
+            if up {
+                self.enter_subnet(function);
+            } else {
+                self.leave_subnet(function);
+            }
         }
     }
 
@@ -252,6 +257,7 @@ impl Fabric {
         if let Some(device) = self.devices.get_mut(function) {
             device.removed = true;
         }
+        self.leave_subnet(function);
     }
 
     /// Changes the connection establishment (ECE) options that a function offers beyond the

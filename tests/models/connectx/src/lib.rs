@@ -55,6 +55,7 @@ mod profile;
 mod qos;
 pub mod serve;
 mod status;
+mod subnet;
 mod table;
 mod trace;
 

@@ -51,6 +51,10 @@ struct Arguments {
     /// Let rate limits and bandwidth caps of scheduling elements take effect.
     #[arg(long)]
     shaper: bool,
+    /// Give InfiniBand ports a subnet manager, whose administrator answers queries for paths,
+    /// multicast groups and services, as IP over InfiniBand and connections by address need.
+    #[arg(long)]
+    subnet_administrator: bool,
     /// Claim no more than the adapter whose capabilities cargo xtask report --to wrote to this
     /// folder.
     #[arg(long, value_name = "FOLDER")]
@@ -78,6 +82,7 @@ impl Arguments {
             options: Options {
                 time_divisor: self.time_divisor,
                 shaper: self.shaper,
+                subnet_administrator: self.subnet_administrator,
                 ..Options::default()
             },
             blueflame: self.blueflame,

@@ -258,6 +258,10 @@ impl Machine {
             };
             wanted.push(Wanted::required("mlx5_core", core));
             wanted.push(required("mlx5_ib"));
+            if connectx.has_subnet_administrator() {
+                wanted.push(required("ib_ipoib"));
+                wanted.push(Wanted::optional("ib_umad"));
+            }
             // A graphics device without hardware, whose memory is registered as dmabufs.
             wanted.push(Wanted::optional("vgem"));
         }

@@ -47,6 +47,10 @@ pub(crate) struct Options {
     /// paging).
     #[arg(long, requires = "connectx")]
     odp: bool,
+    /// Give the model's InfiniBand functions a subnet manager with an administrator, and the guest
+    /// IP over InfiniBand (ib0, ib1, …).
+    #[arg(long, requires = "connectx")]
+    subnet_administrator: bool,
     /// End the model at the first thing that a correct driver would not do.
     #[arg(long, requires = "connectx")]
     strict: bool,
@@ -156,6 +160,9 @@ fn machine(options: &Options) -> anyhow::Result<Machine> {
         }
         if options.odp {
             connectx = connectx.on_demand_paging();
+        }
+        if options.subnet_administrator {
+            connectx = connectx.subnet_administrator();
         }
         if let Some(trace) = &options.trace {
             connectx = connectx.trace(trace);

@@ -48,7 +48,7 @@ pub(super) fn query_context(command: &mut Command<'_>) -> Outcome {
         hca_vport::LID.set(&mut context, u32::from(device.config.lid));
     }
     hca_vport::SUBNET_TIMEOUT.set(&mut context, 18);
-    hca_vport::SM_LID.set(&mut context, 0);
+    hca_vport::SM_LID.set(&mut context, u32::from(device.sm_lid));
     command.reply_context(CONTEXT, &context);
     Ok(())
 }

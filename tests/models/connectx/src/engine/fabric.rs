@@ -13,6 +13,7 @@ use crate::layout::be32;
 use crate::memory::{GuestMemory, Interrupts};
 use crate::objects::QpState;
 use crate::profile::FunctionConfig;
+use crate::subnet::{SM_LID, Subnet};
 use crate::trace::Trace;
 
 /// Number of work requests that one access may process before it returns; the rest is left to
@@ -33,6 +34,9 @@ pub struct Options {
     pub shaper: bool,
     /// Rate of every port in bits per second, in effect with the shaper.
     pub link_rate: u64,
+    /// Whether InfiniBand ports have a subnet manager, whose administrator answers queries; see
+    /// [`Fabric::set_subnet_administrator`].
+    pub subnet_administrator: bool,
 }
 
 impl Default for Options {
@@ -41,6 +45,7 @@ impl Default for Options {
             time_divisor: 1,
             shaper: false,
             link_rate: 10_000_000_000,
+            subnet_administrator: false,
         }
     }
 }
@@ -56,6 +61,8 @@ pub struct Fabric {
     ready: VecDeque<(usize, u32)>,
     waiting: BTreeMap<(usize, u32), u64>,
     pub(super) pages: Pages,
+    /// What the subnet's administrator knows, if there is one and it answers.
+    pub(super) subnet: Option<Subnet>,
     /// Which reports are expected at present, and what was reported while expected.
     expected: Vec<String>,
     excused: BTreeMap<&'static str, u64>,
@@ -74,6 +81,7 @@ impl Fabric {
             ready: VecDeque::new(),
             waiting: BTreeMap::new(),
             pages: Pages::default(),
+            subnet: options.subnet_administrator.then(Subnet::default),
             expected: Vec::new(),
             excused: BTreeMap::new(),
             trace,
@@ -88,13 +96,12 @@ impl Fabric {
         interrupts: Arc<dyn Interrupts>,
     ) -> FunctionId {
         let index = self.devices.len();
-        self.devices.push(Device::new(
-            index,
-            config,
-            memory,
-            interrupts,
-            Arc::clone(&self.trace),
-        ));
+        let trace = Arc::clone(&self.trace);
+        let mut device = Device::new(index, config, memory, interrupts, trace);
+        if self.subnet.is_some() && !device.config.kind.is_ethernet() {
+            device.sm_lid = SM_LID;
+        }
+        self.devices.push(device);
         index
     }
 
@@ -250,6 +257,8 @@ impl Fabric {
         self.waiting.retain(|(owner, _), _| *owner != function);
         self.pages.reset(function);
         self.shaper.reset(function);
+        self.leave_subnet(function);
+        self.enter_subnet(function);
     }
 
     /// How often each kind of incorrect use was seen, over all functions.

@@ -21,6 +21,7 @@ mod scribble;
 mod send;
 mod sequence;
 mod shaper;
+mod subnet;
 mod uar;
 mod umr;
 mod wqe;

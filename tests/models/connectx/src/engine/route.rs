@@ -14,10 +14,19 @@ impl Fabric {
         &mut self,
         function: usize,
         message: &Message,
+        lid: u16,
         gid: [u8; 16],
         service: Service,
     ) {
+        let joined = self.members(function, lid);
         for to in 0..self.devices.len() {
+            let port = self.devices[to].config.gid();
+            if joined
+                .as_ref()
+                .is_some_and(|joined| !joined.contains(&port))
+            {
+                continue;
+            }
             let members = self.devices[to]
                 .multicast
                 .get(&gid)

@@ -17,6 +17,7 @@ use crate::memory_key::KeyError;
 use crate::misbehaviour::Misbehaviour;
 use crate::objects::{QpState, Service};
 use crate::profile::limit;
+use crate::subnet::SM_LID;
 
 /// Result of one look at a send queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -343,7 +344,10 @@ impl Fabric {
             address.lid >= MULTICAST_LID
         };
         if multicast {
-            self.multicast(function, message, address.raw_gid, service);
+            let (lid, gid) = (address.lid, address.raw_gid);
+            self.multicast(function, message, lid, gid, service);
+        } else if !ethernet && address.lid == SM_LID {
+            self.tell_subnet(function, message);
         } else if let Some(to) = self.reach(function, address.lid, Some(address.raw_gid)) {
             let target = self
                 .devices

@@ -33,6 +33,8 @@ mod registration;
 #[cfg(test)]
 mod strict;
 #[cfg(test)]
+mod subnet;
+#[cfg(test)]
 mod transport;
 #[cfg(test)]
 mod tree;

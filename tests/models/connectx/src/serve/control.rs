@@ -19,6 +19,8 @@ page-faults FUNCTION       how often it asked the kernel for pages
 served FUNCTION            the time in nanoseconds and the bytes that each send queue has carried, as JSON
 shaper on|off              let rates, caps and shares take effect, or not
 link FUNCTION up|down      change the port's state
+subnet-administrator on|off
+                           start the manager of the InfiniBand ports, or end it: queries are then not answered
 drop FUNCTION COUNT        lose the next COUNT messages the function sends
 duplicate FUNCTION COUNT   deliver the next COUNT messages twice
 lose-ack FUNCTION COUNT    deliver the next COUNT messages and lose what is answered
@@ -119,6 +121,10 @@ fn command(line: &str, fabric: &mut Fabric) -> Option<String> {
         }
         ["link", function, state @ ("up" | "down")] => {
             fabric.set_link(function.parse().ok()?, *state == "up");
+            Some(done)
+        }
+        ["subnet-administrator", state @ ("on" | "off")] => {
+            fabric.set_subnet_administrator(*state == "on");
             Some(done)
         }
         ["drop", function, count] => {
@@ -245,6 +251,8 @@ mod tests {
             "shaper on",
             "link 0 down",
             "link 0 up",
+            "subnet-administrator on",
+            "subnet-administrator off",
             "drop 0 1",
             "duplicate 0 1",
             "lose-ack 0 1",
@@ -292,6 +300,7 @@ mod tests {
             "spoil 0 1 colour",
             "misbehave 0 colour",
             "link 0 sideways",
+            "subnet-administrator maybe",
         ] {
             assert_eq!(command(line, &mut fabric), None, "{line}");
         }

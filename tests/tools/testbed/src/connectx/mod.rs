@@ -91,6 +91,7 @@ pub struct Connectx {
     blueflame: bool,
     umr: bool,
     odp: bool,
+    subnet_administrator: bool,
     time_divisor: Option<u32>,
     adapter: Option<PathBuf>,
     trace: Option<PathBuf>,
@@ -106,6 +107,7 @@ impl Connectx {
             blueflame: false,
             umr: false,
             odp: false,
+            subnet_administrator: false,
             time_divisor: None,
             adapter: None,
             trace: None,
@@ -148,6 +150,13 @@ impl Connectx {
         self
     }
 
+    /// InfiniBand ports have a subnet manager, whose administrator answers queries.
+    #[must_use]
+    pub fn subnet_administrator(mut self) -> Self {
+        self.subnet_administrator = true;
+        self
+    }
+
     /// Retry and RNR timers run this many times faster.
     #[must_use]
     pub fn time_divisor(mut self, divisor: u32) -> Self {
@@ -172,6 +181,10 @@ impl Connectx {
 
     pub(crate) fn has_on_demand_paging(&self) -> bool {
         self.odp
+    }
+
+    pub(crate) fn has_subnet_administrator(&self) -> bool {
+        self.subnet_administrator
     }
 
     /// The functions.
@@ -202,6 +215,7 @@ impl Connectx {
             (self.blueflame, "--blueflame"),
             (self.umr, "--umr"),
             (self.odp, "--odp"),
+            (self.subnet_administrator, "--subnet-administrator"),
         ] {
             if wanted {
                 words.push(flag.into());
