@@ -49,7 +49,8 @@ fn run() -> Result<(), Box<dyn Error>> {
     // The side that replies need not: the completion and the header contain them.
     let question = b.receive()?;
     println!("b heard {:?} from {}", question.text, question.sender);
-    let path = AddressVector::reply_to(PORT, &question.completion, &question.grh, b.sgid_index);
+    let (header, completion) = (Some(&question.grh), &question.completion);
+    let path = AddressVector::reply_to(PORT, completion, header, b.sgid_index);
     b.send(&path, question.completion.src_qp, b"fine, thanks")?;
 
     let answer = a.receive()?;

@@ -73,23 +73,29 @@ fn serve(service: &DatagramListener) -> Done {
     let mut end = End::new(&context, |pd, cq| request.datagram_queue_pair(pd, cq, cq))?;
     // Before the peer learns of the queue pair.
     end.expect()?;
-    let own = Gid::from(request.local_addr().ip());
     let port = request.device().port;
     request.accept(&end.qp, AnswerData::EMPTY)?;
     let heard = end.hear()?;
 
-    // The way back is in the message: its header, and the number of the peer's queue pair.
-    let table = context.gid_table()?;
-    let entry = table
-        .iter()
-        .find(|entry| entry.port == u32::from(port) && entry.gid == own)
-        .ok_or("the address is gone")?;
-    let index = entry.index.try_into()?;
-    let way = AddressVector::reply_to(port, &heard.completion, &heard.header, index);
+    // The way back is in the message: its header, or on InfiniBand its completion, and the number
+    // of the peer's queue pair.
+    let index = match &heard.header {
+        Some(header) => own_index(&context, port, header.dgid())?,
+        None => 0,
+    };
+    let way = AddressVector::reply_to(port, &heard.completion, heard.header.as_ref(), index);
     let way = end.pd.create_ah(&way)?;
     end.tell(&way, heard.completion.src_qp, cm::DATAGRAM_QKEY)?;
     println!("{MESSAGES} messages heard, {MESSAGES} answers sent");
     Ok(())
+}
+
+/// The index of a port's own GID.
+fn own_index(context: &Context, port: u8, gid: Gid) -> Result<u8, Box<dyn Error + Send + Sync>> {
+    let table = context.gid_table()?;
+    let mut entries = table.iter();
+    let entry = entries.find(|entry| entry.port == u32::from(port) && entry.gid == gid);
+    Ok(entry.ok_or("the address is gone")?.index.try_into()?)
 }
 
 fn ask(address: &str) -> Done {
@@ -142,7 +148,7 @@ struct End {
 
 /// A message that arrived.
 struct Heard {
-    header: Grh,
+    header: Option<Grh>,
     completion: WorkCompletion,
 }
 
@@ -217,7 +223,7 @@ impl End {
             return Ok(());
         }
         let bytes = finished.bytes().ok_or("a message without memory")?;
-        let header = Grh::parse(bytes).ok_or("a message without a header")?;
+        let header = Grh::parse(bytes).filter(|_| completion.has_grh());
         self.heard += 1;
         self.last = Some(Heard { header, completion });
         Ok(())

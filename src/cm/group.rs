@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use uverbs_core::cm::{
     self, BoundDevice, DatagramParams, Event, EventKind, MulticastJoin, PortSpace,
 };
+use uverbs_core::error::Errno;
 use uverbs_core::types::{AddressVector, Gid};
 use uverbs_core::{Error, ErrorKind, Op, Result};
 
@@ -214,7 +215,12 @@ async fn joined<W: Waits>(
         match event.kind {
             EventKind::MulticastJoin if event.id == join => return Ok(event.datagram()),
             EventKind::MulticastError if event.id == join => {
-                return Err(failure(&event, Op::CmJoinMulticast).into());
+                let error = failure(&event, Op::CmJoinMulticast);
+                return Err(match error.errno() {
+                    // On InfiniBand: the subnet administrator does not answer.
+                    Some(Errno::TIMEDOUT) => CmError::TimedOut(Step::Join),
+                    _ => error.into(),
+                });
             }
             EventKind::DeviceRemoval => return Err(CmError::DeviceRemoved),
             _ => {}

@@ -119,20 +119,12 @@ fn reply(context: &Context, port: u8, wc: &ibv_wc, grh: In<[u8; Grh::LEN]>) -> A
         ..WorkCompletion::default()
     };
     if !done.has_grh() {
-        let vector = AddressVector {
-            port,
-            dlid: done.slid,
-            sl: done.sl,
-            src_path_bits: done.dlid_path_bits,
-            ..AddressVector::default()
-        };
-        return Ok(attributes(&vector));
+        return Ok(attributes(&AddressVector::reply_to(port, &done, None, 0)));
     }
     let header = Grh::parse(grh.get()?).ok_or(Code::INVALID)?;
     let index = own_index(context, port, &header)?;
-    Ok(attributes(&AddressVector::reply_to(
-        port, &done, &header, index,
-    )))
+    let vector = AddressVector::reply_to(port, &done, Some(&header), index);
+    Ok(attributes(&vector))
 }
 
 /// The next header of a routing header of InfiniBand, and of RoCE v1.

@@ -162,11 +162,13 @@ impl AddressVector {
 
     /// `ibv_init_ah_from_wc`—back to the sender of a UD message.
     ///
-    /// `grh` is the header before the message, used only if the completion says that there is one;
-    /// `sgid_index` is the index of its destination GID in the local table. The hop limit is 255.
+    /// `grh` is the header before the message, used only if the completion says that there is one.
+    /// On InfiniBand a message from the same subnet has none as a rule: the answer then goes to the
+    /// sender's LID. `sgid_index` is the index of the header's destination GID in the local table.
+    /// The hop limit is 255.
     #[doc(alias = "ibv_init_ah_from_wc")]
-    pub fn reply_to(port: u8, wc: &WorkCompletion, grh: &Grh, sgid_index: u8) -> Self {
-        let route = wc.has_grh().then(|| GlobalRoute {
+    pub fn reply_to(port: u8, wc: &WorkCompletion, grh: Option<&Grh>, sgid_index: u8) -> Self {
+        let route = grh.filter(|_| wc.has_grh()).map(|grh| GlobalRoute {
             dgid: grh.sgid(),
             flow_label: grh.flow_label(),
             sgid_index,

@@ -129,7 +129,7 @@ fn a_datagram_carries_its_source_and_is_answered() {
     let got = next(&mut pair.b.cq);
     let header = Grh::parse(&to.get(0, 40)).unwrap();
     assert_eq!((header.sgid(), header.dgid()), (gid_a.gid, gid_b.gid));
-    let vector = AddressVector::reply_to(1, &got, &header, gid_b.index as u8);
+    let vector = AddressVector::reply_to(1, &got, Some(&header), gid_b.index as u8);
     let back = pair.b.pd.create_ah(&vector).unwrap();
     let at_a = Registered::local(&pair.a.pd, 128);
     raw::recv(&mut pair.a.qp, 2, &[at_a.sge(0, 128)]).unwrap();

@@ -113,7 +113,7 @@ fn roce_a_datagram_is_answered_by_its_header_and_completion() {
     let got = next(&mut pair.b.cq);
     let header = Grh::parse(&to.get(0, 40)).unwrap();
     let entry = gid_entry(&pair.b.context, &pair.b.qp);
-    let vector = AddressVector::reply_to(1, &got, &header, entry.index as u8);
+    let vector = AddressVector::reply_to(1, &got, Some(&header), entry.index as u8);
     let back = pair.b.pd.create_ah(&vector).unwrap();
     let at_a = Registered::local(&pair.a.pd, 256);
     raw::recv(&mut pair.a.qp, 2, &[at_a.sge(0, 256)]).unwrap();

@@ -242,7 +242,8 @@ fn answering_a_datagram() {
         dlid_path_bits: 1,
         ..WorkCompletion::default()
     };
-    let local = AddressVector::reply_to(1, &wc, &grh, 4);
+    let local = AddressVector::reply_to(1, &wc, Some(&grh), 4);
+    assert_eq!(local, AddressVector::reply_to(1, &wc, None, 0));
     assert_eq!(
         local,
         AddressVector {
@@ -252,7 +253,7 @@ fn answering_a_datagram() {
         }
     );
     wc.flags = WcFlags::GRH;
-    let route = AddressVector::reply_to(1, &wc, &grh, 4).grh.unwrap();
+    let route = AddressVector::reply_to(1, &wc, Some(&grh), 4).grh.unwrap();
     assert_eq!(
         (route.dgid, route.sgid_index, route.hop_limit),
         (grh.sgid(), 4, 255)

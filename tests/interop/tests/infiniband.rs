@@ -1,0 +1,225 @@
+//! Connections by address between two hosts on InfiniBand: two functions of a software ConnectX
+//! with a subnet administrator, each in a network namespace of its own with IP over InfiniBand.
+#![allow(
+    clippy::panic,
+    clippy::unwrap_used,
+    reason = "a test fails by panicking"
+)]
+
+use std::time::{Duration, Instant};
+
+use interop::by_address::{PATIENCE, finish};
+use interop::two_hosts::{Host, Program, Wire};
+use testbed::Guest;
+
+const WIRE: Wire = Wire::InfiniBand;
+
+/// Our example of datagrams by address, and the other end of `ucmatose`.
+const DATAGRAMS: &str = "datagrams_by_address";
+const PEER: &str = "ucmatose-peer";
+
+/// A server, what it says once a client may come, its client, and what both have said in the end.
+type Game<'a> = (Program<'a>, &'a str, Program<'a>, &'a [&'a str]);
+
+/// One side is ours, the other librdmacm's.
+const GAMES: [Game<'_>; 12] = [
+    (
+        ("uverbs", "pingpong --rping"),
+        "listening at",
+        ("rping", "-c -a THERE -C 20 -S 4096 -V"),
+        &["20 iters in"],
+    ),
+    (
+        ("rping", "-s -a HERE -S 4096 -d -v"),
+        "rdma_listen",
+        ("uverbs", "pingpong --rping -n 20 -s 4096 -c THERE"),
+        &["20 messages validated"],
+    ),
+    (
+        (PEER, "serve HERE:7471"),
+        "serving at",
+        ("ucmatose", "-s THERE"),
+        &[
+            "10 messages sent, 10 answers heard",
+            "data transfers complete",
+        ],
+    ),
+    (
+        ("ucmatose", ""),
+        "starting server",
+        (PEER, "ask THERE:7471"),
+        &[
+            "10 messages heard, 10 answers sent",
+            "data transfers complete",
+        ],
+    ),
+    (
+        (DATAGRAMS, "serve HERE"),
+        "serving at",
+        ("udaddy", "-s THERE"),
+        &[
+            "10 messages heard, 10 answers sent",
+            "data transfers complete",
+        ],
+    ),
+    (
+        ("udaddy", ""),
+        "starting server",
+        (DATAGRAMS, "ask THERE"),
+        &[
+            "10 messages sent, 10 answers heard",
+            "data transfers complete",
+        ],
+    ),
+    (
+        (DATAGRAMS, "hear 239.1.2.3 HERE"),
+        "listening to",
+        ("mckey", "-s -b HERE -m 239.1.2.3"),
+        &["10 messages heard", "data transfers complete"],
+    ),
+    (
+        ("mckey", "-b HERE -m 239.1.2.4"),
+        "receiving data transfers",
+        (DATAGRAMS, "tell 239.1.2.4 HERE"),
+        &["10 messages sent", "data transfers complete"],
+    ),
+    (
+        ("uverbs", "cm storm --wait 60"),
+        "listening at",
+        ("cmtime", "-s THERE"),
+        &["100 connections on mlx5_", "destroy"],
+    ),
+    // The tool with itself: messages, many connections at once, and data in bulk.
+    (
+        ("uverbs", "pingpong --cm -c -n 100"),
+        "listening at",
+        ("uverbs", "pingpong --cm -c -n 100 THERE"),
+        &["100 iters in"],
+    ),
+    (
+        ("uverbs", "cm storm --wait 60 -n 30"),
+        "listening at",
+        ("uverbs", "cm storm --wait 60 -n 30 THERE"),
+        &["30 connections on mlx5_0", "30 connections on mlx5_1"],
+    ),
+    (
+        ("uverbs", "bench serve --once"),
+        "listening on",
+        ("uverbs", "bench write -n 200 -s 4K --cm THERE"),
+        &["MTU 4096 bytes"],
+    ),
+];
+
+/// What `rdma_client` and `rdma_server` exchange: 16 bytes each way.
+const MESSAGE: &str = "0123456789abcdef";
+
+fn boot() -> Guest {
+    let build = [
+        "build",
+        "--release",
+        "--package",
+        "uverbs",
+        "--example",
+        DATAGRAMS,
+    ];
+    let example = testbed::cargo::build_program(DATAGRAMS, &build).unwrap();
+    let peer = testbed::cargo::program_of("interop", PEER).unwrap();
+    WIRE.boot(&[(example, DATAGRAMS), (peer, PEER)]).unwrap()
+}
+
+/// Ends the guest, after which neither its kernel nor the model must have complained.
+fn end(guest: Guest) {
+    let reports = guest.connectx().unwrap().ask("reports").unwrap();
+    assert_eq!(reports, testbed::connectx::NO_REPORTS);
+    assert_eq!(finish(guest).unwrap(), [""; 0]);
+}
+
+#[test]
+fn programs_of_two_hosts_find_each_other_by_address() {
+    let guest = boot();
+    for at in Host::ALL {
+        for (server, ready, client, expected) in GAMES {
+            let said = WIRE.both(&guest, at, server, ready, client);
+            let said = said.unwrap_or_else(|error| panic!("{error}"));
+            for words in expected {
+                assert!(said.contains(words), "{server:?}: no {words:?} in {said}");
+            }
+            assert!(!said.contains("mismatch"), "{said}");
+        }
+        bare_messages(&guest, at);
+        cmtime_as_server(&guest, at);
+    }
+    end(guest);
+}
+
+/// `rdma_client` and `rdma_server`, with the tool's pipe as their peer.
+fn bare_messages(guest: &Guest, at: Host) {
+    let ours = |host: Host, what: &str| {
+        let line = format!(
+            "(printf {MESSAGE}; sleep 2) | uverbs cm {what}:7471 2>&1 >/tmp/out; \\
+             echo $(wc -c </tmp/out) arrived"
+        );
+        WIRE.shell(host, &line)
+    };
+    let waiting = guest.spawn(ours(at, "listen --bare HERE")).unwrap();
+    waiting.wait_for_text("listening at", PATIENCE).unwrap();
+    let client = WIRE.on(at.other(), ("rdma_client", "-s THERE -p 7471"));
+    let client = guest.run(client).unwrap().stdout_text();
+    let said = waiting.wait().unwrap().stdout_text();
+    assert!(client.contains("rdma_client: end 0"), "{client} {said}");
+    assert!(said.contains("16 arrived"), "{client} {said}");
+
+    let waiting = guest
+        .spawn(WIRE.on(at, ("rdma_server", "-p 7471")))
+        .unwrap();
+    waiting.wait_for_text("start", PATIENCE).unwrap();
+    let client = guest.run(ours(at.other(), "connect --bare THERE")).unwrap();
+    let said = waiting.wait().unwrap().stdout_text();
+    let client = client.stdout_text();
+    assert!(said.contains("rdma_server: end 0"), "{client} {said}");
+    assert!(client.contains("16 arrived"), "{client} {said}");
+}
+
+/// It says nothing, and never ends.
+fn cmtime_as_server(guest: &Guest, at: Host) {
+    let theirs = guest.spawn(WIRE.on(at, ("cmtime", ""))).unwrap();
+    std::thread::sleep(Duration::from_secs(2));
+    let ours = WIRE.on(at.other(), ("uverbs", "cm storm --wait 60 THERE"));
+    let ours = guest.run(ours).unwrap().check().unwrap().stdout_text();
+    assert!(ours.contains("100 connections on mlx5_"), "{ours}");
+    assert!(!theirs.has_ended());
+    theirs.kill().unwrap();
+    theirs.wait().unwrap();
+}
+
+#[test]
+fn a_subnet_administrator_that_does_not_answer() {
+    let guest = boot();
+    let model = guest.connectx().unwrap();
+    let play = || {
+        let server = ("uverbs", "pingpong --cm -n 10");
+        let client = ("uverbs", "pingpong --cm -n 10 THERE");
+        WIRE.both(&guest, Host::A, server, "listening at", client)
+    };
+    play().unwrap();
+    assert_eq!(model.ask("subnet-administrator off").unwrap(), "ok");
+    // The peer's link address is known, the path is asked for anew by every connection.
+    let start = Instant::now();
+    let refused = ("uverbs", "cm connect --wait 3 THERE:7471");
+    let refused = guest.run(WIRE.on(Host::B, refused)).unwrap();
+    let (said, took) = (refused.stdout_text(), start.elapsed());
+    assert!(refused.check().is_err(), "{said}");
+    assert!(said.contains("timed out resolving the route"), "{said}");
+    assert!((2..30).contains(&took.as_secs()), "{took:?}");
+    let refused = guest
+        .run(WIRE.on(Host::B, (DATAGRAMS, "hear 239.1.2.9 HERE")))
+        .unwrap();
+    let said = refused.stdout_text();
+    assert!(refused.check().is_err(), "{said}");
+    assert!(said.contains("joining the group"), "{said}");
+
+    // When one starts, clients register again, and the interfaces with them.
+    assert_eq!(model.ask("subnet-administrator on").unwrap(), "ok");
+    play().unwrap();
+    end(guest);
+}
