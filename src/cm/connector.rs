@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::ops::Deref;
 use std::time::Duration;
 
-use uverbs_core::cm::{self, CmAddress, Event, EventKind, PortSpace};
+use uverbs_core::cm::{self, CmAddress, Event, EventKind, IbAddress, PortSpace};
 use uverbs_core::error::Errno;
 use uverbs_core::types::AckTimeout;
 use uverbs_core::{Op, Result};
@@ -35,8 +35,8 @@ pub(super) const LIMIT: Duration = Duration::from_secs(10);
 #[derive(Clone, Debug)]
 #[must_use = "nothing is resolved before `resolve`"]
 pub struct Connector {
-    to: SocketAddr,
-    from: Option<SocketAddr>,
+    to: CmAddress,
+    from: Option<CmAddress>,
     limit: Duration,
     tos: Option<u8>,
     ack_timeout: Option<AckTimeout>,
@@ -74,8 +74,19 @@ pub struct Resolved {
 #[doc(alias = "rdma_connect")]
 #[doc(alias = "rdma_create_ep")]
 pub fn connect(address: SocketAddr) -> Connector {
+    connector(address.into())
+}
+
+/// The same without IP (`AF_IB`): to a port at the GID of an InfiniBand port, in a subnet with an
+/// administrator. The peer [listens](super::listen_ib) without IP, too.
+#[doc(alias = "AF_IB")]
+pub fn connect_ib(address: IbAddress) -> Connector {
+    connector(address.into())
+}
+
+fn connector(to: CmAddress) -> Connector {
     Connector {
-        to: address,
+        to,
         from: None,
         limit: LIMIT,
         tos: None,
@@ -87,7 +98,13 @@ pub fn connect(address: SocketAddr) -> Connector {
 impl Connector {
     /// The local address; its port may be 0, for any.
     pub fn source(mut self, address: SocketAddr) -> Self {
-        self.from = Some(address);
+        self.from = Some(address.into());
+        self
+    }
+
+    /// The local GID, for [`connect_ib`]; its port may be 0, for any.
+    pub fn source_ib(mut self, address: IbAddress) -> Self {
+        self.from = Some(address.into());
         self
     }
 
@@ -177,7 +194,7 @@ impl Connector {
         if let Some(timeout) = self.ack_timeout {
             cm::set_ack_timeout(file, id, timeout)?;
         }
-        self.find_address(&handle, by).await?;
+        self.find_address(&handle, space, by).await?;
         let (file, id) = (handle.file(), handle.id());
         let until = deadline(self.limit);
         cm::resolve_route(file, id, self.limit.max(Duration::from_millis(1)))?;
@@ -192,10 +209,12 @@ impl Connector {
     pub(super) async fn find_address<W: Waits>(
         &self,
         handle: &Handle,
+        space: PortSpace,
         by: &W,
     ) -> Result<(), CmError> {
         let (file, id) = (handle.file(), handle.id());
-        let (from, to) = (self.from.map(CmAddress::from), CmAddress::from(self.to));
+        let from = self.from.map(|from| in_space(from, space));
+        let to = in_space(self.to, space);
         let until = deadline(self.limit);
         cm::resolve_address(file, id, from, to, self.limit)?;
         let wanted = (EventKind::AddressResolved, EventKind::AddressError);
@@ -224,6 +243,14 @@ impl Connector {
             )),
             _ => CmError::Failed(error),
         })
+    }
+}
+
+/// An address with the service that its port has in a space, if it is one without IP.
+pub(super) fn in_space(address: CmAddress, space: PortSpace) -> CmAddress {
+    match address {
+        CmAddress::Ib(address) => address.in_space(space).into(),
+        other => other,
     }
 }
 

@@ -168,9 +168,11 @@ impl GroupBuilder {
         let handle = Handle::create(&channel.shared, PortSpace::Udp, takes)?;
         let (file, id) = (handle.file(), handle.id());
         let group = SocketAddr::new(self.group, 0);
-        match self.from {
-            Some(from) => cm::bind(file, id, SocketAddr::new(from, 0).into())?,
-            None => self.connector(group).find_address(&handle, by).await?,
+        if let Some(from) = self.from {
+            cm::bind(file, id, SocketAddr::new(from, 0).into())?;
+        } else {
+            let connector = self.connector(group);
+            connector.find_address(&handle, PortSpace::Udp, by).await?;
         }
         let found = cm::query_addresses(file, id)?;
         let device = found.device.ok_or_else(|| {

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use uverbs_core::cm::{
-    self, CmAddress, ConnectionParams, Event, EventKind, MulticastJoin, PortSpace, PrivateData,
-    RejectReason, Route,
+    self, Addresses, CmAddress, ConnectionParams, Event, EventKind, MulticastJoin, PortSpace,
+    PrivateData, RejectReason, Route, Service,
 };
 use uverbs_core::types::{AckTimeout, AsyncEventType, Ece, QpAttr, QpState};
 use uverbs_core::{Op, Result};
@@ -158,7 +158,42 @@ impl Id {
         cm::resolve_route(self.handle.file(), self.handle.id(), timeout)
     }
 
-    /// Its device, addresses and paths.
+    /// `rdma_resolve_addrinfo`—asks the subnet administrator of an InfiniBand device where a
+    /// service is, by its number, its name, or both. The id has to be bound to the device. After
+    /// the event [`ServiceResolved`](EventKind::ServiceResolved) (else
+    /// [`ServiceError`](EventKind::ServiceError)) [`services`](Self::services) has the answer.
+    /// Newer than Linux 6.12.
+    ///
+    /// # Errors
+    /// [`Unsupported`](crate::ErrorKind::Unsupported): an older kernel, or another kind of device.
+    /// [`InvalidInput`](crate::ErrorKind::InvalidInput): neither number nor name.
+    /// [`LimitExceeded`](crate::ErrorKind::LimitExceeded): a name of more than 63 bytes. EINVAL: it
+    /// is not bound, or is resolved already.
+    #[doc(alias = "rdma_resolve_addrinfo")]
+    pub fn resolve_service(&self, number: Option<u64>, name: Option<&str>) -> Result<()> {
+        cm::resolve_service(self.handle.file(), self.handle.id(), number, name)
+    }
+
+    /// `rdma_query_addrinfo`—the services that were found, with their addresses
+    /// ([`CmAddress::Ib`]). A second system call if there are more than four.
+    ///
+    /// # Errors
+    /// ENODATA: none. [`Unsupported`](crate::ErrorKind::Unsupported): an older kernel.
+    #[doc(alias = "rdma_query_addrinfo")]
+    pub fn services(&self) -> Result<Vec<Service>> {
+        cm::query_services(self.handle.file(), self.handle.id())
+    }
+
+    /// Its local address and the peer's, of any family.
+    ///
+    /// # Errors
+    /// [`DeviceRemoved`](crate::ErrorKind::DeviceRemoved).
+    pub fn addresses(&self) -> Result<Addresses> {
+        cm::query_addresses(self.handle.file(), self.handle.id())
+    }
+
+    /// Its device, addresses and paths. Of addresses it has those of IP
+    /// ([`addresses`](Self::addresses) has all).
     ///
     /// # Errors
     /// [`DeviceRemoved`](crate::ErrorKind::DeviceRemoved).

@@ -7,13 +7,13 @@ use std::time::{Duration, Instant};
 
 use uverbs_core::Result;
 use uverbs_core::cm::{
-    self, CmAddress, ConnectionParams, Event, EventKind, PortSpace, RejectReason,
+    self, CmAddress, ConnectionParams, Event, EventKind, IbAddress, PortSpace, RejectReason,
 };
 use uverbs_core::types::Ece;
 
 use super::Connection;
 use super::channel::EventChannel;
-use super::connector::LIMIT;
+use super::connector::{LIMIT, in_space};
 use super::data::{AcceptData, RejectData};
 use super::error::{CmError, ConnectError};
 use super::handle::Handle;
@@ -38,7 +38,7 @@ const BACKLOG: u32 = 1024;
 #[derive(Clone, Debug)]
 #[must_use = "nothing listens before `build`"]
 pub struct ListenerBuilder {
-    pub(super) at: SocketAddr,
+    at: CmAddress,
     backlog: u32,
     reuse: bool,
     v6_only: Option<bool>,
@@ -52,7 +52,7 @@ pub struct ListenerBuilder {
 #[derive(Debug)]
 pub struct Listener {
     handle: Handle,
-    local: SocketAddr,
+    local: CmAddress,
     lost: AtomicU64,
 }
 
@@ -76,8 +76,20 @@ pub struct Request {
 /// need no privileges.
 #[doc(alias = "rdma_bind_addr")]
 pub fn listen(address: SocketAddr) -> ListenerBuilder {
+    listener(address.into())
+}
+
+/// A listener without IP (`AF_IB`): at a port of a GID, for peers that [connect](super::connect_ib)
+/// so. With [`Gid::ZERO`](crate::Gid::ZERO) it listens on all devices; port 0 is any free port. The
+/// kernel finds such listeners in the initial network namespace only.
+#[doc(alias = "AF_IB")]
+pub fn listen_ib(address: IbAddress) -> ListenerBuilder {
+    listener(address.into())
+}
+
+pub(super) fn listener(at: CmAddress) -> ListenerBuilder {
     ListenerBuilder {
-        at: address,
+        at,
         backlog: BACKLOG,
         reuse: false,
         v6_only: None,
@@ -132,7 +144,7 @@ impl ListenerBuilder {
         })
     }
 
-    pub(super) fn bound(&self, space: PortSpace) -> Result<(Handle, SocketAddr)> {
+    pub(super) fn bound(&self, space: PortSpace) -> Result<(Handle, CmAddress)> {
         let channel = EventChannel::given_or_opened(self.channel.as_ref())?;
         let most = match self.backlog {
             0 => BACKLOG,
@@ -147,14 +159,15 @@ impl ListenerBuilder {
         if let Some(only) = self.v6_only {
             cm::set_address_family_only(file, id, only)?;
         }
-        cm::bind(file, id, self.at.into())?;
+        let at = in_space(self.at, space);
+        cm::bind(file, id, at)?;
         cm::listen(file, id, self.backlog)?;
         handle.may_block();
-        let local = match cm::query_route(file, id)?.source {
-            Some(CmAddress::Ip(address)) => address,
-            _ => self.at,
+        let local = match at {
+            CmAddress::Ip(_) => cm::query_route(file, id)?.source,
+            _ => cm::query_addresses(file, id)?.source,
         };
-        Ok((handle, local))
+        Ok((handle, local.unwrap_or(at)))
     }
 }
 
@@ -170,7 +183,7 @@ impl Listener {
     /// Its address, with the port that the kernel chose.
     #[doc(alias = "rdma_get_src_port")]
     pub fn local_addr(&self) -> SocketAddr {
-        self.local
+        self.local.to_socket_addr()
     }
 
     /// The channel, for connections and further listeners.

@@ -56,6 +56,12 @@
 //!
 //! [`join`] joins a multicast group: a [`Group`], to which queue pairs are attached.
 //!
+//! # Without IP
+//!
+//! On InfiniBand [`connect_ib`], [`listen_ib`] and [`listen_datagrams_ib`] take a GID and a port
+//! (`AF_IB`) in the place of an IP address. Both sides have to do without: IP addresses travel in
+//! the private data of requests.
+//!
 //! # Ends
 //!
 //! | what happens | what follows |
@@ -108,7 +114,7 @@ pub(crate) mod wait;
 
 pub use channel::{ChannelOptions, EventChannel};
 pub use connection::{Connection, ConnectionEvent, Link};
-pub use connector::{Connector, Resolved, connect};
+pub use connector::{Connector, Resolved, connect, connect_ib};
 pub use data::{
     AcceptData, AnswerData, ConnectData, MessageData, RejectData, ResolveData, unframed,
 };
@@ -117,14 +123,16 @@ pub use error::{CmError, ConnectError, Rejection, Step};
 pub use group::{Group, GroupBuilder, GroupEvent, join};
 pub use handshake::Attached;
 pub use id::{Id, IdEvent, IdKey, Join};
-pub use listener::{Listener, ListenerBuilder, Request, listen};
+pub use listener::{Listener, ListenerBuilder, Request, listen, listen_ib};
 pub use route::PeerRoute;
 pub use service::{
     DATAGRAM_QKEY, DatagramListener, DatagramListenerBuilder, DatagramRequest, listen_datagrams,
+    listen_datagrams_ib,
 };
 
 #[doc(inline)]
 pub use uverbs_core::cm::{
-    BoundDevice, CmAddress, ConnectionParams, DatagramParams, Event, EventKind, EventStatus,
-    IbAddress, MulticastJoin, Path, PortSpace, PrivateData, RejectReason, Route,
+    Addresses, BoundDevice, CmAddress, ConnectionParams, DatagramParams, Event, EventKind,
+    EventStatus, IbAddress, MulticastJoin, Path, PortSpace, PrivateData, RejectReason, Route,
+    Service,
 };

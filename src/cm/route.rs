@@ -16,22 +16,28 @@ use crate::{CompletionQueue, Context, ProtectionDomain, QueuePairBuilder};
 pub struct PeerRoute {
     route: Route,
     device: BoundDevice,
-    local: SocketAddr,
-    peer: SocketAddr,
+    local: CmAddress,
+    peer: CmAddress,
 }
 
 impl PeerRoute {
-    /// Asks the kernel. One command. Where it has no IP addresses, the local and the peer's are
-    /// those of `otherwise`.
-    pub(super) fn of(handle: &Handle, otherwise: Option<(SocketAddr, SocketAddr)>) -> Result<Self> {
-        let route = cm::query_route(handle.file(), handle.id())?;
+    /// Asks the kernel. One command, or two where the addresses are none of IP. Those that it does
+    /// not know are those of `otherwise`.
+    pub(super) fn of(handle: &Handle, otherwise: Option<(CmAddress, CmAddress)>) -> Result<Self> {
+        let mut route = cm::query_route(handle.file(), handle.id())?;
+        let is_ip = matches!(otherwise, Some((_, CmAddress::Ip(_))));
+        if !is_ip && (route.source.is_none() || route.destination.is_none()) {
+            let known = cm::query_addresses(handle.file(), handle.id())?;
+            route.source = route.source.or(known.source);
+            route.destination = route.destination.or(known.destination);
+        }
         let device = route.device.ok_or_else(|| {
             Error::new(Op::CmQuery, ErrorKind::NotFound).hint("the id has no device any more")
         })?;
         let (local, peer) = otherwise.unzip();
-        let address = |found, otherwise: Option<SocketAddr>| match (found, otherwise) {
-            (Some(CmAddress::Ip(address)), _) | (_, Some(address)) => Ok(address),
-            _ => Err(Error::bad_reply(Op::CmQuery, "no IP address")),
+        let address = |found: Option<CmAddress>, otherwise: Option<CmAddress>| {
+            let known = found.or(otherwise);
+            known.ok_or_else(|| Error::bad_reply(Op::CmQuery, "no address"))
         };
         Ok(Self {
             local: address(route.source, local)?,
@@ -42,18 +48,20 @@ impl PeerRoute {
     }
 
     /// The local address: on the active side with the port that the kernel chose, on the passive
-    /// side the one that the peer asked for.
+    /// side the one that the peer asked for. Without IP ([`connect_ib`](super::connect_ib),
+    /// [`listen_ib`](super::listen_ib)) it is the GID and the port; [`route`](Self::route) has the
+    /// whole.
     #[doc(alias = "rdma_get_local_addr")]
     #[doc(alias = "rdma_get_src_port")]
     pub fn local_addr(&self) -> SocketAddr {
-        self.local
+        self.local.to_socket_addr()
     }
 
     /// The peer's address. That of a request is what the peer's kernel claims; it is not verified.
     #[doc(alias = "rdma_get_peer_addr")]
     #[doc(alias = "rdma_get_dst_port")]
     pub fn peer_addr(&self) -> SocketAddr {
-        self.peer
+        self.peer.to_socket_addr()
     }
 
     /// The device and port that lead to the peer.

@@ -6,7 +6,9 @@ use std::ops::Deref;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use uverbs_core::cm::{self, ConnectionParams, Event, PortSpace, PrivateData, RejectReason};
+use uverbs_core::cm::{
+    self, CmAddress, ConnectionParams, Event, IbAddress, PortSpace, PrivateData, RejectReason,
+};
 use uverbs_core::types::Ece;
 use uverbs_core::{Error, Op, Result};
 
@@ -14,7 +16,7 @@ use super::channel::EventChannel;
 use super::data::AnswerData;
 use super::error::CmError;
 use super::handle::Handle;
-use super::listener::{ListenerBuilder, gave_up, listen, next_request};
+use super::listener::{ListenerBuilder, gave_up, listen, listener, next_request};
 use super::route::{self, PeerRoute};
 use super::table::Takes;
 use super::wait::{Blocking, Waits, deadline, now};
@@ -57,7 +59,7 @@ pub struct DatagramListenerBuilder {
 #[derive(Debug)]
 pub struct DatagramListener {
     handle: Handle,
-    local: SocketAddr,
+    local: CmAddress,
     lost: AtomicU64,
 }
 
@@ -77,6 +79,14 @@ pub struct DatagramRequest {
 pub fn listen_datagrams(address: SocketAddr) -> DatagramListenerBuilder {
     DatagramListenerBuilder {
         listener: listen(address),
+    }
+}
+
+/// A datagram service without IP (`AF_IB`), as [`listen_ib`](super::listen_ib) for connections.
+#[doc(alias = "AF_IB")]
+pub fn listen_datagrams_ib(address: IbAddress) -> DatagramListenerBuilder {
+    DatagramListenerBuilder {
+        listener: listener(address.into()),
     }
 }
 
@@ -124,7 +134,7 @@ impl DatagramListenerBuilder {
 impl DatagramListener {
     /// Its address, with the port that the kernel chose.
     pub fn local_addr(&self) -> SocketAddr {
-        self.local
+        self.local.to_socket_addr()
     }
 
     /// The channel, for further listeners.

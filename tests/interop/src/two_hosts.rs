@@ -103,6 +103,8 @@ impl Wire {
     }
 
     fn addressed(self, host: Host, words: &str) -> String {
+        let words = words.replace("THERE_GID", host.other().gid());
+        let words = words.replace("HERE_GID", host.gid());
         let words = words.replace("THERE", self.address(host.other()));
         words.replace("HERE", self.address(host))
     }
@@ -156,6 +158,15 @@ impl Host {
         }
     }
 
+    /// The identifier of its InfiniBand port.
+    #[must_use]
+    pub const fn gid(self) -> &'static str {
+        match self {
+            Self::A => "fe80::2:c903:c0:0",
+            Self::B => "fe80::2:c903:c0:100",
+        }
+    }
+
     /// A program on this host, whose output comes line by line.
     fn command(self, program: &str, arguments: &[&str]) -> Command {
         match self {
@@ -168,5 +179,6 @@ impl Host {
     }
 }
 
-/// A program with its arguments, of which `HERE` is its host's address, and `THERE` the other's.
+/// A program with its arguments, of which `HERE` is its host's address, and `THERE` the other's;
+/// `HERE_GID` and `THERE_GID` are those of their InfiniBand ports.
 pub type Program<'a> = (&'a str, &'a str);

@@ -110,6 +110,28 @@ const GAMES: [Game<'_>; 12] = [
     ),
 ];
 
+/// Without IP. Kernels look for such listeners in the initial network namespace alone.
+const WITHOUT_IP: [Game<'_>; 3] = [
+    (
+        (PEER, "serve-gid HERE_GID 7471"),
+        "serving at [fe80::",
+        ("ucmatose", "-f gid -b HERE_GID -s THERE_GID"),
+        &["10 messages sent, 10 answers heard", "asks [fe80::"],
+    ),
+    (
+        ("ucmatose", "-f gid -b HERE_GID"),
+        "starting server",
+        (PEER, "ask-gid HERE_GID THERE_GID 7471"),
+        &["10 messages heard, 10 answers sent", "asks [fe80::"],
+    ),
+    (
+        (PEER, "serve-gid :: 7472"),
+        "serving at [::]:7472",
+        (PEER, "ask-gid HERE_GID THERE_GID 7472"),
+        &["10 messages heard, 10 answers sent"],
+    ),
+];
+
 /// What `rdma_client` and `rdma_server` exchange: 16 bytes each way.
 const MESSAGE: &str = "0123456789abcdef";
 
@@ -138,18 +160,23 @@ fn end(guest: Guest) {
 fn programs_of_two_hosts_find_each_other_by_address() {
     let guest = boot();
     for at in Host::ALL {
-        for (server, ready, client, expected) in GAMES {
-            let said = WIRE.both(&guest, at, server, ready, client);
-            let said = said.unwrap_or_else(|error| panic!("{error}"));
-            for words in expected {
-                assert!(said.contains(words), "{server:?}: no {words:?} in {said}");
-            }
-            assert!(!said.contains("mismatch"), "{said}");
-        }
+        play(&guest, at, &GAMES);
         bare_messages(&guest, at);
         cmtime_as_server(&guest, at);
     }
+    play(&guest, Host::A, &WITHOUT_IP);
     end(guest);
+}
+
+fn play(guest: &Guest, at: Host, games: &[Game<'_>]) {
+    for (server, ready, client, expected) in games {
+        let said = WIRE.both(guest, at, *server, ready, *client);
+        let said = said.unwrap_or_else(|error| panic!("{error}"));
+        for words in *expected {
+            assert!(said.contains(words), "{server:?}: no {words:?} in {said}");
+        }
+        assert!(!said.contains("mismatch"), "{said}");
+    }
 }
 
 /// `rdma_client` and `rdma_server`, with the tool's pipe as their peer.
@@ -192,16 +219,47 @@ fn cmtime_as_server(guest: &Guest, at: Host) {
     theirs.wait().unwrap();
 }
 
+/// Kernels newer than 6.12 ask the administrator where a service is.
+#[test]
+fn a_service_is_found_by_its_name() {
+    let guest = boot();
+    let model = guest.connectx().unwrap();
+    for number in ["1234", "1235"] {
+        let registered = model.ask(&format!("service 0 {number} store"));
+        assert_eq!(registered.unwrap(), "ok");
+    }
+    let find = |name: &str| {
+        let found = WIRE.on(Host::B, (PEER, &format!("find {name} HERE")));
+        let found = guest.run(found).unwrap();
+        let said = found.stdout_text();
+        (found.check().is_ok(), said)
+    };
+    let newest = std::env::var("UVERBS_TEST_KERNEL").is_ok_and(|kernel| kernel == "newest");
+    let (found, said) = find("store");
+    assert_eq!(found, newest, "{said}");
+    if newest {
+        for number in ["0x1234", "0x1235"] {
+            let line = format!("service {number} at {}", Host::A.gid());
+            assert!(said.contains(&line), "no {line} in {said}");
+        }
+        let (found, said) = find("nothing");
+        assert!(!found && said.contains("ServiceError"), "{said}");
+    } else {
+        assert!(said.contains("does not have the command"), "{said}");
+    }
+    end(guest);
+}
+
 #[test]
 fn a_subnet_administrator_that_does_not_answer() {
     let guest = boot();
     let model = guest.connectx().unwrap();
-    let play = || {
+    let connect = || {
         let server = ("uverbs", "pingpong --cm -n 10");
         let client = ("uverbs", "pingpong --cm -n 10 THERE");
         WIRE.both(&guest, Host::A, server, "listening at", client)
     };
-    play().unwrap();
+    connect().unwrap();
     assert_eq!(model.ask("subnet-administrator off").unwrap(), "ok");
     // The peer's link address is known, the path is asked for anew by every connection.
     let start = Instant::now();
@@ -220,6 +278,6 @@ fn a_subnet_administrator_that_does_not_answer() {
 
     // When one starts, clients register again, and the interfaces with them.
     assert_eq!(model.ask("subnet-administrator on").unwrap(), "ok");
-    play().unwrap();
+    connect().unwrap();
     end(guest);
 }

@@ -1,13 +1,17 @@
 //! Addresses of ids, in the kernel's structs.
 
 use std::fmt;
-use std::net::{IpAddr, Ipv4Addr, SocketAddr, SocketAddrV4, SocketAddrV6};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6};
 
 use uverbs_uapi::linux_socket::{__kernel_sockaddr_storage, AF_INET, AF_INET6, sockaddr_in6};
 use zerocopy::IntoBytes;
 
+use super::PortSpace;
 use crate::error::{Error, ErrorKind, Op, Result};
 use crate::types::Gid;
+
+/// `IB_DEFAULT_PKEY_FULL`.
+const DEFAULT_PKEY: u16 = 0xffff;
 
 /// `AF_IB` of `linux/socket.h`.
 const AF_IB: u16 = 27;
@@ -47,6 +51,37 @@ pub struct IbAddress {
     pub scope_id: u64,
 }
 
+impl IbAddress {
+    /// A port at a GID, in the default partition. The service is the port's number alone until the
+    /// space of the port is known ([`in_space`](Self::in_space)).
+    pub const fn new(gid: Gid, port: u16) -> Self {
+        Self {
+            pkey: DEFAULT_PKEY,
+            flow_info: 0,
+            gid,
+            service_id: port as u64,
+            service_mask: u64::MAX,
+            scope_id: 0,
+        }
+    }
+
+    /// The same with the service that a port has in a space; a service that is more than a port
+    /// stays as it is.
+    #[must_use]
+    pub const fn in_space(mut self, space: PortSpace) -> Self {
+        if self.service_id <= u16::MAX as u64 {
+            self.service_id |= (space.raw() as u64) << 16;
+        }
+        self
+    }
+
+    /// The port: the low 16 bits of the service.
+    pub const fn port(&self) -> u16 {
+        let [.., high, low] = self.service_id.to_be_bytes();
+        u16::from_be_bytes([high, low])
+    }
+}
+
 impl From<SocketAddr> for CmAddress {
     fn from(address: SocketAddr) -> Self {
         Self::Ip(address)
@@ -69,6 +104,18 @@ impl fmt::Display for CmAddress {
 }
 
 impl CmAddress {
+    /// The address and port as those of a socket: of `AF_IB` the bytes of the GID, which has the
+    /// form of an IPv6 address, and the port of the service.
+    pub fn to_socket_addr(self) -> SocketAddr {
+        match self {
+            Self::Ip(address) => address,
+            Self::Ib(address) => {
+                let gid = Ipv6Addr::from(*address.gid.as_bytes());
+                SocketAddr::new(gid.into(), address.port())
+            }
+        }
+    }
+
     /// The kernel's struct, and how many bytes of it count.
     pub(super) fn to_storage(self) -> (__kernel_sockaddr_storage, u16) {
         let mut storage = __kernel_sockaddr_storage::default();
@@ -181,13 +228,13 @@ impl CmAddress {
         Ok(short)
     }
 
-    /// From that struct.
+    /// From that struct, if it is an IP address: of others the kernel writes as much as fits.
     pub(super) fn from_in6(short: &sockaddr_in6) -> Option<Self> {
         let mut storage = __kernel_sockaddr_storage::default();
         for (to, from) in storage.as_mut_bytes().iter_mut().zip(short.as_bytes()) {
             *to = *from;
         }
-        Self::from_storage(&storage)
+        Self::from_storage(&storage).filter(|address| matches!(address, Self::Ip(_)))
     }
 
     /// Whether it stands for any address of its family.

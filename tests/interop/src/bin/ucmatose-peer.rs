@@ -1,12 +1,17 @@
 //! The other end of librdmacm's `ucmatose`, with its default numbers and sizes: the server sends
 //! ten messages, the client answers with as many, and the server disconnects.
 //!
-//! `ucmatose-peer serve ADDRESS`, `ucmatose-peer ask ADDRESS`
+//! `ucmatose-peer serve ADDRESS`, `ucmatose-peer ask ADDRESS`; without IP `ucmatose-peer serve-gid
+//! GID PORT`, `ucmatose-peer ask-gid SOURCE GID PORT`. `ucmatose-peer find NAME SOURCE` asks the
+//! subnet administrator for a service.
 
 use std::error::Error;
 use std::time::Duration;
 
-use uverbs::cm::{self, Connection, ConnectionEvent, Listener};
+use uverbs::cm::{
+    self, Connection, ConnectionEvent, Connector, EventChannel, EventKind, IbAddress,
+    ListenerBuilder, PortSpace,
+};
 use uverbs::owned::QueuePair;
 use uverbs::transport::Rc;
 use uverbs::{CompletionQueue, ProtectionDomain};
@@ -22,16 +27,41 @@ const RECEIVE: u64 = 2;
 fn main() -> Result<(), Box<dyn Error>> {
     let args: Vec<String> = std::env::args().skip(1).collect();
     match args.iter().map(String::as_str).collect::<Vec<_>>()[..] {
-        ["serve", address] => serve(address),
-        ["ask", address] => ask(address),
-        _ => Err("serve ADDRESS, or ask ADDRESS".into()),
+        ["serve", address] => serve(cm::listen(address.parse()?)),
+        ["ask", address] => ask(cm::connect(address.parse()?)),
+        ["serve-gid", gid, port] => serve(cm::listen_ib(at(gid, port)?)),
+        ["ask-gid", source, gid, port] => {
+            ask(cm::connect_ib(at(gid, port)?).source_ib(at(source, "0")?))
+        }
+        ["find", name, source] => find(name, source),
+        _ => Err("serve, ask, serve-gid, ask-gid, or find".into()),
     }
 }
 
-fn serve(address: &str) -> Result<(), Box<dyn Error>> {
-    let listener = Listener::bind(address.parse()?)?;
+fn at(gid: &str, port: &str) -> Result<IbAddress, Box<dyn Error>> {
+    Ok(IbAddress::new(gid.parse()?, port.parse()?))
+}
+
+fn find(name: &str, source: &str) -> Result<(), Box<dyn Error>> {
+    let channel = EventChannel::open()?;
+    let id = channel.create_id(PortSpace::Tcp)?;
+    id.bind(std::net::SocketAddr::new(source.parse()?, 0))?;
+    id.resolve_service(None, Some(name))?;
+    let answer = channel.event(Some(PATIENCE))?.ok_or("no answer")?;
+    if answer.event.kind != EventKind::ServiceResolved {
+        return Err(format!("{:?}: {:?}", answer.event.kind, answer.event.outcome()).into());
+    }
+    for service in id.services()? {
+        println!("service {:#x} at {}", service.service_id, service.gid);
+    }
+    Ok(())
+}
+
+fn serve(listener: ListenerBuilder) -> Result<(), Box<dyn Error>> {
+    let listener = listener.build()?;
     println!("serving at {}", listener.local_addr());
     let request = listener.accept()?;
+    println!("{} asks {}", request.peer_addr(), request.local_addr());
     let pd = request.open()?.alloc_pd()?;
     let cq = pd.context().create_cq(64)?;
     let queue = prepared(&pd, &cq, &request)?;
@@ -44,8 +74,9 @@ fn serve(address: &str) -> Result<(), Box<dyn Error>> {
     Ok(side.connection.disconnect(PATIENCE)?)
 }
 
-fn ask(address: &str) -> Result<(), Box<dyn Error>> {
-    let resolved = cm::connect(address.parse()?).resolve()?;
+fn ask(connector: Connector) -> Result<(), Box<dyn Error>> {
+    let resolved = connector.resolve()?;
+    println!("{} asks {}", resolved.local_addr(), resolved.peer_addr());
     let pd = resolved.open()?.alloc_pd()?;
     let cq = pd.context().create_cq(64)?;
     let queue = prepared(&pd, &cq, &resolved)?;

@@ -8,7 +8,7 @@ mod script;
 
 use std::net::{Ipv6Addr, SocketAddr, SocketAddrV6};
 
-use uverbs_uapi::linux_socket::__kernel_sockaddr_storage;
+use uverbs_uapi::linux_socket::{__kernel_sockaddr_storage, sockaddr_in6};
 use uverbs_uapi::rdma_netlink::{
     RDMA_NLDEV_ATTR_CHARDEV, RDMA_NLDEV_ATTR_CHARDEV_ABI, RDMA_NLDEV_ATTR_CHARDEV_NAME,
     RDMA_NLDEV_ATTR_CHARDEV_TYPE, RDMA_NLDEV_CMD_GET_CHARDEV,
@@ -63,6 +63,35 @@ fn addresses_go_there_and_back() {
         ..__kernel_sockaddr_storage::default()
     };
     assert_eq!(CmAddress::from_storage(&strange), None);
+}
+
+#[test]
+fn a_port_without_ip_belongs_to_a_space() {
+    let gid = Gid::from_bytes(*b"0123456789abcdef");
+    let port = IbAddress::new(gid, 7471);
+    assert_eq!(
+        (port.service_id, port.pkey, port.port()),
+        (7471, 0xffff, 7471)
+    );
+    let connections = port.in_space(PortSpace::Tcp);
+    assert_eq!(
+        (connections.service_id, connections.port()),
+        (0x0106_1d2f, 7471)
+    );
+    let datagrams = port.in_space(PortSpace::Udp);
+    assert_eq!(datagrams.service_id, 0x0111_1d2f);
+    // A service that is given stays.
+    assert_eq!(datagrams.in_space(PortSpace::Tcp), datagrams);
+    let socket = CmAddress::from(connections).to_socket_addr();
+    let ip = Ipv6Addr::from(*b"0123456789abcdef");
+    assert_eq!(socket, SocketAddr::from((ip, 7471)));
+    // The kernel puts the beginning of one into the room of an IP address.
+    let (storage, _) = CmAddress::from(connections).to_storage();
+    let mut short = sockaddr_in6::default();
+    let bytes = short.as_mut_bytes();
+    let length = bytes.len();
+    bytes.copy_from_slice(&storage.as_bytes()[..length]);
+    assert_eq!(CmAddress::from_in6(&short), None);
 }
 
 fn event(kind: u32, status: i32) -> Event {

@@ -31,6 +31,16 @@ impl Fabric {
         }
     }
 
+    /// Registers a service of a port with the administrator, as a program there would. Returns
+    /// `false` if there is no administrator, no such port, or no more room.
+    pub fn register_service(&mut self, function: usize, number: u64, name: &str) -> bool {
+        let port = self.port(function);
+        let (Some(port), Some(subnet)) = (port, &mut self.subnet) else {
+            return false;
+        };
+        subnet.register_service(port, number, name)
+    }
+
     /// Delivers a datagram to the manager's port, and what is answered to the sender and others.
     pub(super) fn tell_subnet(&mut self, function: usize, message: &Message) {
         let ports = self.ports();

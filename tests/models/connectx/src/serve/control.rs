@@ -21,6 +21,8 @@ shaper on|off              let rates, caps and shares take effect, or not
 link FUNCTION up|down      change the port's state
 subnet-administrator on|off
                            start the manager of the InfiniBand ports, or end it: queries are then not answered
+service FUNCTION NUMBER NAME
+                           the port registers a service with the subnet's administrator (the number hexadecimal)
 drop FUNCTION COUNT        lose the next COUNT messages the function sends
 duplicate FUNCTION COUNT   deliver the next COUNT messages twice
 lose-ack FUNCTION COUNT    deliver the next COUNT messages and lose what is answered
@@ -123,10 +125,6 @@ fn command(line: &str, fabric: &mut Fabric) -> Option<String> {
             fabric.set_link(function.parse().ok()?, *state == "up");
             Some(done)
         }
-        ["subnet-administrator", state @ ("on" | "off")] => {
-            fabric.set_subnet_administrator(*state == "on");
-            Some(done)
-        }
         ["drop", function, count] => {
             fabric.drop_messages(function.parse().ok()?, count.parse().ok()?);
             Some(done)
@@ -196,6 +194,16 @@ fn command(line: &str, fabric: &mut Fabric) -> Option<String> {
 fn lasting(words: &[&str], fabric: &mut Fabric) -> Option<String> {
     let done = "ok\n".to_owned();
     match words {
+        ["subnet-administrator", state @ ("on" | "off")] => {
+            fabric.set_subnet_administrator(*state == "on");
+            Some(done)
+        }
+        ["service", function, number, name] => {
+            let number = u64::from_str_radix(number.trim_start_matches("0x"), 16).ok()?;
+            fabric
+                .register_service(function.parse().ok()?, number, name)
+                .then_some(done)
+        }
         ["remove", function] => {
             fabric.remove(function.parse().ok()?);
             Some(done)
@@ -252,6 +260,7 @@ mod tests {
             "link 0 down",
             "link 0 up",
             "subnet-administrator on",
+            "service 0 0x1234 store",
             "subnet-administrator off",
             "drop 0 1",
             "duplicate 0 1",
@@ -301,6 +310,7 @@ mod tests {
             "misbehave 0 colour",
             "link 0 sideways",
             "subnet-administrator maybe",
+            "service 0 1 store",
         ] {
             assert_eq!(command(line, &mut fabric), None, "{line}");
         }

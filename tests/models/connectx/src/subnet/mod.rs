@@ -196,6 +196,12 @@ impl Subnet {
         }
     }
 
+    /// Registers a service of a port without end. `false` if the name is too long, or there is no
+    /// more room.
+    pub(crate) fn register_service(&mut self, port: Port, number: u64, name: &str) -> bool {
+        self.services.register(port.gid, number, name)
+    }
+
     /// A port went down: it is a member of nothing any more, and its subscriptions end.
     pub(crate) fn port_down(&mut self, ports: &[Port], gone: Port) -> Vec<Letter> {
         let before = self.groups.identifiers();

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use super::mad::{Component, Refused, component, matches, method};
-use super::{Answer, Gid, Request, Result};
-use crate::layout::{Field, Wide, be16, part, word};
+use super::{Answer, Gid, PARTITION, Request, Result};
+use crate::layout::{Field, Wide, be16, part, put, word};
 
 const LEN: usize = 176;
 const NUMBER: Wide = Wide(0);
@@ -13,6 +13,8 @@ const KEY: usize = 24;
 /// Seconds; all ones: without end.
 const LEASE: Field = word(28);
 const FOREVER: u32 = u32::MAX;
+const NAME: usize = 48;
+const NAME_LEN: usize = 64;
 /// How many records there may be.
 const MOST: usize = 1 << 10;
 
@@ -64,6 +66,23 @@ pub(super) struct Services {
 }
 
 impl Services {
+    /// Keeps a record without end. `false` if the name is too long, or there is no more room.
+    pub(super) fn register(&mut self, port: Gid, number: u64, name: &str) -> bool {
+        let id = (number, port, PARTITION as u16);
+        let full = self.services.len() >= MOST && !self.services.contains_key(&id);
+        if full || name.len() >= NAME_LEN {
+            return false;
+        }
+        let mut record = vec![0; LEN];
+        NUMBER.set(&mut record, number);
+        put(&mut record, PORT, &port);
+        put(&mut record, KEY, &(PARTITION as u16).to_be_bytes());
+        LEASE.set(&mut record, FOREVER);
+        put(&mut record, NAME, name.as_bytes());
+        self.services.insert(id, Service { record, ends: None });
+        true
+    }
+
     pub(super) fn serve(&mut self, request: &Request<'_>) -> Result<Answer> {
         let now = request.now;
         self.services
