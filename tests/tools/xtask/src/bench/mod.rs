@@ -27,9 +27,12 @@ pub(crate) struct Options {
     /// vendor, and by typed ones.
     #[arg(long, conflicts_with_all = ["mlx5", "pairs", "iterations", "kernel"])]
     user: bool,
+    /// The part of that which needs no virtual machine: queues that own their memory, and hubs.
+    #[arg(long, conflicts_with_all = ["mlx5", "user", "c", "pairs", "iterations", "kernel"])]
+    owned: bool,
     /// Instead compare what the hot functions of a user's crate execute (stores, branches, locks,
     /// calls) with tests/cost/hot.txt.
-    #[arg(long, conflicts_with_all = ["mlx5", "user", "c", "pairs", "iterations", "kernel"])]
+    #[arg(long, conflicts_with_all = ["mlx5", "user", "owned", "c", "pairs", "iterations", "kernel"])]
     hot: bool,
     /// Rewrite that file.
     #[arg(long, requires = "hot")]
@@ -65,6 +68,9 @@ impl Options {
 pub(crate) fn run(options: &Options) -> anyhow::Result<ExitCode> {
     if options.user {
         return cost::user::run(options.json);
+    }
+    if options.owned {
+        return cost::user::run_owned(options.json);
     }
     if options.hot {
         return cost::hot::run(options.write);

@@ -1,5 +1,5 @@
 //! The table of requests that own their memory, and of hubs: the safe world's part of
-//! `cargo xtask bench --user`.
+//! `cargo xtask bench --user`, and all of `cargo xtask bench --owned`.
 
 use serde_json::{Value, json};
 
