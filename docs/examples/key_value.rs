@@ -110,9 +110,11 @@ fn play(device: &str, clients: usize, each: usize) -> Result<(), Failure> {
                 return Err("a client did not get its answers".into());
             }
         }
-        until("all are gone, and their buffers back", limit, || {
+        until("all are gone, and their threads and buffers", limit, || {
             let counts = hub.counts();
-            counts.connections == 0 && counts.buffers == counts.free_buffers
+            // Each thread has the store, as this one and the one that accepts.
+            let threads = Arc::strong_count(&store) - 2;
+            counts.connections + threads == 0 && counts.buffers == counts.free_buffers
         })?;
         lock(&store).clear();
         let (buffers, after) = (hub.counts().buffers, resident()?);
