@@ -186,6 +186,31 @@ pub(crate) fn open(device: Handle<Device>) -> *mut ibv_context {
     })
 }
 
+/// Opens a device of another kernel than the system's, for programs that count what a call costs.
+/// NULL, with the reason in `errno`, if that fails.
+///
+/// # Safety
+/// `kernel` takes calls on `fd`, for a device of the driver that `info` names.
+#[cfg(feature = "harness")]
+pub unsafe fn open_over(
+    kernel: Arc<dyn uverbs_core::sys::Kernel>,
+    fd: OwnedFd,
+    info: &DeviceInfo,
+) -> *mut c_void {
+    let opened = pointer(|| {
+        let driver = uverbs_any::supported(info)?.ok_or(Code::UNSUPPORTED)?;
+        let cmd_fd = fd.as_raw_fd();
+        let path = CommandPath::InvokeWrite;
+        // SAFETY: the caller's promise; what is registered and posted is what C asks for.
+        let file = unsafe { UverbsFile::new(kernel, fd, driver.raw(), path) };
+        let provider = uverbs_any::open(driver, Arc::new(file), &OpenInit::default())?;
+        let device = Handle::of(Device::alone(info.clone()));
+        let opened = Box::new(Context::of(device, info.clone(), cmd_fd, provider)?);
+        Ok(Context::to_c(Box::into_raw(opened)))
+    });
+    opened.cast()
+}
+
 /// The descriptor is the library's from then on, unless the call fails.
 #[unsafe(no_mangle)]
 extern "C" fn ibv_import_device(fd: c_int) -> *mut ibv_context {

@@ -71,6 +71,12 @@ impl Device {
         }
     }
 
+    /// One that is in no list, with one reference.
+    #[cfg(feature = "harness")]
+    pub(crate) fn alone(info: DeviceInfo) -> *mut ibv_device {
+        Self::to_c(Box::into_raw(Box::new(Self::new(info))))
+    }
+
     fn is(&self, other: &DeviceInfo) -> bool {
         self.info.name == other.name
             && self.info.index == other.index

@@ -44,6 +44,8 @@ mod window;
 
 use uverbs_compat_base::{abi, answer, errno, pointer, wait};
 
+#[cfg(feature = "harness")]
+pub use context::open_over;
 pub use uverbs_compat_base::abi::Layout;
 
 /// The layouts of all structs.

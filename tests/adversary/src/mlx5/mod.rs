@@ -10,6 +10,7 @@ mod memory;
 mod modify;
 
 use std::collections::BTreeMap;
+use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -19,6 +20,8 @@ use uverbs::discover::{DeviceInfo, DriverMatch};
 use uverbs::kernel::CommandPath;
 use uverbs::recorder::Sink;
 use uverbs::{Context, OpenOptions, Result};
+use uverbs_core::Errno;
+use uverbs_core::sys::Kernel;
 use uverbs_fake::{FakeKernel, Profile};
 use uverbs_uapi::ib_user_ioctl_verbs::RDMA_DRIVER_MLX5;
 
@@ -107,6 +110,19 @@ impl Cards {
 
     fn of(&self, site: usize) -> &Arc<Shaky<Card>> {
         &self.0[usize::from(site > 1)]
+    }
+
+    /// The kernel of a site, a descriptor that it takes calls on, and the device's description, for
+    /// whoever opens it without the facade.
+    ///
+    /// # Errors
+    /// The system's, of making a descriptor.
+    pub fn parts(
+        &self,
+        site: usize,
+    ) -> std::result::Result<(Arc<dyn Kernel>, OwnedFd, DeviceInfo), Errno> {
+        let kernel: Arc<dyn Kernel> = self.of(site).clone();
+        Ok((kernel, kernel::descriptor()?, info()))
     }
 
     fn cards(&self) -> [&Card; 2] {

@@ -41,6 +41,10 @@ pub(crate) struct Options {
     /// Debian's.
     #[arg(long, conflicts_with_all = ["mlx5", "user", "pairs", "iterations"])]
     c: bool,
+    /// On this machine, with a software ConnectX in the process instead of a guest, in a minute.
+    /// What Debian's library takes is what was counted last.
+    #[arg(long, requires = "c", conflicts_with = "kernel")]
+    native: bool,
     /// Kernel: 5.10, 6.1, 6.12 or newest.
     #[arg(long, default_value = "6.12")]
     kernel: String,

@@ -146,7 +146,7 @@ fn describe(out: &Path) -> anyhow::Result<Vec<PathBuf>> {
 }
 
 /// Builds the static library of a package and returns where it is.
-fn archive(package: &str, how: &[&str]) -> anyhow::Result<PathBuf> {
+pub(crate) fn archive(package: &str, how: &[&str]) -> anyhow::Result<PathBuf> {
     host::say(format_args!("builds {package}"));
     let output = testbed::cargo::command()
         .args(["rustc", "--release", "--lib", "--crate-type", "staticlib"])

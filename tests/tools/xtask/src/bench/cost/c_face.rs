@@ -1,14 +1,14 @@
 //! `cargo xtask bench --c`: instructions of C programs over this project's `libibverbs.so.1`,
-//! compared with the same programs over Debian's, in one guest.
+//! compared with the same programs over Debian's, in one guest; `--native`: ours on this machine.
 
 use std::process::ExitCode;
 
 use serde_json::{Value, json};
 use testbed::{Connectx, Function, Kernel, Machine, cargo, host};
 
-use super::callgrind::Counts;
+use super::callgrind::{self, Counts};
 use super::oracle::{self, EXTENDED, USUAL};
-use super::{MEMORY_MIB, loops};
+use super::{MANY, MEMORY_MIB, ROUNDS, loops};
 use crate::bench::Options;
 use crate::compat;
 
@@ -17,34 +17,79 @@ const SUITE: &str = "trixie";
 /// Where this project's library is in the guest.
 const FOLDER: &str = "/opt/compat";
 /// Neither library takes locks then.
-const ONE_THREAD: &str = "MLX5_SINGLE_THREADED=1";
+const ONE_THREAD: Variable = ("MLX5_SINGLE_THREADED", "1");
 /// Ours may take at most this fraction of Debian's instructions.
 const GOAL: f64 = 0.7;
 
 /// A way to use the library: its name in the table, program, and environment.
-type Way = (&'static str, (&'static str, &'static str), &'static str);
+type Way = (&'static str, (&'static str, &'static str), Option<Variable>);
+type Variable = (&'static str, &'static str);
 const WAYS: [Way; 3] = [
-    ("ibv_post_…", USUAL, ""),
-    ("ibv_post_…, one thread", USUAL, ONE_THREAD),
-    ("ibv_wr_…, one thread", EXTENDED, ONE_THREAD),
+    ("ibv_post_…", USUAL, None),
+    ("ibv_post_…, one thread", USUAL, Some(ONE_THREAD)),
+    ("ibv_wr_…, one thread", EXTENDED, Some(ONE_THREAD)),
 ];
 
-const ROWS: &[(&str, &[&str])] = &[
-    ("write and its doorbell", &["counted_write"]),
+/// What is compared: its name, its loops, and what Debian's library takes by each way (rdma-core
+/// 56.1), for comparisons without a guest.
+type What = (&'static str, &'static [&'static str], [f64; 3]);
+const ROWS: &[What] = &[
+    (
+        "write and its doorbell",
+        &["counted_write"],
+        [309.4, 299.4, 219.3],
+    ),
     (
         "the same and its completion",
         &["counted_write", "counted_poll"],
+        [500.7, 480.7, 378.6],
     ),
-    ("inline send, 32 bytes", &["counted_inline"]),
-    ("write in a batch of 64", &["counted_batch"]),
-    ("fetch and add", &["counted_atomic"]),
-    ("receive and its doorbell", &["counted_receive"]),
-    ("receive in a batch of 64", &["counted_receive_batch"]),
-    ("completion of a write", &["counted_poll"]),
-    ("completion of a receive", &["counted_poll_received"]),
-    ("16 completions at once", &["counted_poll_many"]),
-    ("16 receives at once", &["counted_poll_many_received"]),
-    ("poll of an empty queue", &["counted_poll_empty"]),
+    (
+        "inline send, 32 bytes",
+        &["counted_inline"],
+        [320.4, 310.4, 243.2],
+    ),
+    (
+        "write in a batch of 64",
+        &["counted_batch"],
+        [189.8, 189.6, 135.5],
+    ),
+    ("fetch and add", &["counted_atomic"], [316.4, 306.4, 226.3]),
+    (
+        "receive and its doorbell",
+        &["counted_receive"],
+        [145.4, 135.4, 0.0],
+    ),
+    (
+        "receive in a batch of 64",
+        &["counted_receive_batch"],
+        [82.1, 81.9, 0.0],
+    ),
+    (
+        "completion of a write",
+        &["counted_poll"],
+        [191.3, 181.3, 159.3],
+    ),
+    (
+        "completion of a receive",
+        &["counted_poll_received"],
+        [304.3, 294.3, 236.3],
+    ),
+    (
+        "16 completions at once",
+        &["counted_poll_many"],
+        [113.8, 113.1, 134.3],
+    ),
+    (
+        "16 receives at once",
+        &["counted_poll_many_received"],
+        [146.8, 146.2, 136.2],
+    ),
+    (
+        "poll of an empty queue",
+        &["counted_poll_empty"],
+        [99.2, 89.2, 59.2],
+    ),
 ];
 
 /// Instructions per operation, over Debian's library and over this one.
@@ -62,7 +107,11 @@ impl Row {
 }
 
 pub(in crate::bench) fn run(options: &Options) -> anyhow::Result<ExitCode> {
-    let rows = count(options)?;
+    let rows = if options.native {
+        count_here()?
+    } else {
+        count(options)?
+    };
     if options.json {
         let rows: Vec<_> = rows
             .iter()
@@ -102,11 +151,13 @@ fn count(options: &Options) -> anyhow::Result<Vec<Row>> {
     let guest = machine.boot()?;
     host::say(format_args!("counts on {}", guest.release()));
     let mut rows = Vec::new();
-    for (way, (_, program), environment) in WAYS {
+    for (way, (_, program), variable) in WAYS {
+        let environment = variable.map(|(name, value)| format!("{name}={value}"));
+        let environment = environment.as_deref().unwrap_or_default();
         let theirs = loops(&guest, program, environment)?;
         let over = format!("LD_LIBRARY_PATH={FOLDER} {environment}");
         let ours = loops(&guest, program, &over)?;
-        rows.extend(ROWS.iter().filter_map(|&(name, functions)| {
+        rows.extend(ROWS.iter().filter_map(|&(name, functions, _)| {
             Some(Row {
                 way,
                 name,
@@ -116,6 +167,29 @@ fn count(options: &Options) -> anyhow::Result<Vec<Row>> {
         }));
     }
     guest.power_off()?;
+    Ok(rows)
+}
+
+/// The same without a guest.
+fn count_here() -> anyhow::Result<Vec<Row>> {
+    let library = compat::archive("cost-c-face", &[])?;
+    let programs = oracle::build_here(SUITE, &library)?;
+    let mut rows = Vec::new();
+    for (at, (way, program, variable)) in WAYS.into_iter().enumerate() {
+        let path = programs.path(program);
+        let run = |rounds| callgrind::run_c_here(&path, variable.as_slice(), rounds);
+        let [few, many] = ROUNDS.map(run);
+        let turns = f64::from(ROUNDS[1] - ROUNDS[0]) * MANY;
+        let ours = many?.less(&few?, turns)?;
+        rows.extend(ROWS.iter().filter_map(|&(name, functions, theirs)| {
+            Some(Row {
+                way,
+                name,
+                theirs: *theirs.get(at)?,
+                ours: sum(&ours, functions)?,
+            })
+        }));
+    }
     Ok(rows)
 }
 

@@ -47,11 +47,34 @@ pub(super) fn run_here(program: &Path, rounds: u32) -> anyhow::Result<Counts> {
     Ok(counts)
 }
 
+/// The same for a program in C, with variables in its environment.
+pub(super) fn run_c_here(
+    program: &Path,
+    environment: &[(&str, &str)],
+    rounds: u32,
+) -> anyhow::Result<Counts> {
+    let arguments = ["mlx5_0", &rounds.to_string()];
+    let counts = Counts::read(&output_in(program, &arguments, &[], environment)?);
+    if counts.0.is_empty() {
+        bail!("nothing of {} was counted", program.display());
+    }
+    Ok(counts)
+}
+
 /// What Callgrind writes about a program on this machine.
 pub(super) fn output_of(
     program: &Path,
     arguments: &[&str],
     options: &[&str],
+) -> anyhow::Result<String> {
+    output_in(program, arguments, options, &[])
+}
+
+fn output_in(
+    program: &Path,
+    arguments: &[&str],
+    options: &[&str],
+    environment: &[(&str, &str)],
 ) -> anyhow::Result<String> {
     static RUNS: AtomicU32 = AtomicU32::new(0);
     let run = RUNS.fetch_add(1, Ordering::Relaxed);
@@ -68,6 +91,7 @@ pub(super) fn output_of(
         .arg(format!("--callgrind-out-file={}", file.display()))
         .arg(program)
         .args(arguments)
+        .envs(environment.iter().copied())
         .output()
         .context("no `valgrind`: apt install valgrind")?;
     if !output.status.success() {

@@ -31,29 +31,49 @@ impl Drop for Programs {
 
 /// Builds them with the libraries of a Debian suite.
 pub(super) fn build(suite: &str) -> anyhow::Result<Programs> {
+    built(suite, "guest", |root, cc| {
+        cc.arg(format!("--sysroot={}", root.display()))
+            .arg("-libverbs")
+            // The library may need a newer C library than this machine has; the guest has it.
+            .arg("-Wl,--allow-shlib-undefined");
+    })
+}
+
+/// Builds them for this machine, over the static library `tests/cost/c-face`, which has the device
+/// in it, and functions in place of those that find, open and wait for one.
+pub(super) fn build_here(suite: &str, library: &Path) -> anyhow::Result<Programs> {
+    built(suite, "here", |root, cc| {
+        cc.arg("-idirafter").arg(root.join("usr/include"));
+        for (name, own) in [
+            ("ibv_get_device_list", "cost_device_list"),
+            ("ibv_get_device_name", "cost_device_name"),
+            ("ibv_open_device", "cost_open_device"),
+            ("usleep", "cost_wait"),
+        ] {
+            cc.arg(format!("-D{name}={own}"));
+        }
+        cc.arg(library)
+            .args(["-lgcc_s", "-lc", "-lm", "-lpthread", "-ldl"]);
+    })
+}
+
+/// Builds them; `add` completes the compiler's arguments, with the packages' folder.
+fn built(suite: &str, place: &str, add: impl Fn(&Path, &mut Command)) -> anyhow::Result<Programs> {
     let root = Packages::new(suite, &["libibverbs-dev", "libc6-dev"]).folder()?;
-    let folder = std::env::temp_dir().join(format!("uverbs-cost-{suite}-{}", std::process::id()));
+    let name = format!("uverbs-cost-{suite}-{place}-{}", std::process::id());
+    let folder = std::env::temp_dir().join(name);
     std::fs::create_dir_all(&folder).with_context(|| format!("making {}", folder.display()))?;
     let programs = Programs { folder };
     let sources = cargo::workspace().join("tests/cost/oracle");
     for (source, program) in [USUAL, EXTENDED] {
-        compile(&root, &sources.join(source), &programs.folder.join(program))?;
+        let mut cc = Command::new("cc");
+        cc.args(["-O2", "-Wall", "-Werror", "-o"])
+            .args([programs.folder.join(program), sources.join(source)]);
+        add(&root, &mut cc);
+        let output = cc.output().context("no C compiler `cc`: apt install gcc")?;
+        if !output.status.success() {
+            bail!("cc: {}", String::from_utf8_lossy(&output.stderr));
+        }
     }
     Ok(programs)
-}
-
-fn compile(root: &Path, source: &Path, program: &Path) -> anyhow::Result<()> {
-    let output = Command::new("cc")
-        .arg(format!("--sysroot={}", root.display()))
-        .args(["-O2", "-Wall", "-Werror", "-o"])
-        .args([program, source])
-        .arg("-libverbs")
-        // The library may need a newer C library than this machine has; the guest has it.
-        .arg("-Wl,--allow-shlib-undefined")
-        .output()
-        .context("no C compiler `cc`: apt install gcc")?;
-    if !output.status.success() {
-        bail!("cc: {}", String::from_utf8_lossy(&output.stderr));
-    }
-    Ok(())
 }
