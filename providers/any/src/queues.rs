@@ -4,7 +4,9 @@ use std::convert::Infallible;
 use std::marker::PhantomData;
 use std::sync::Arc;
 
-use uverbs_core::contract::{Cq, Link, Qp, QpBase, Srq, UsualSend};
+use uverbs_core::contract::{
+    CompletionSlot, Cq, Link, Qp, QpBase, RawCompletion, Srq, Success, Usual, UsualSend,
+};
 use uverbs_core::types::{
     Ece, QpAttr, QpAttrMask, QpInfo, RecvRequest, SendRequest, SrqAttr, SrqModify, WorkCompletion,
 };
@@ -59,6 +61,21 @@ impl Cq for AnyCq {
     #[inline]
     fn poll_into(&mut self, out: &mut [WorkCompletion]) -> Result<usize, PollError> {
         rows!(arms!(*self, ref mut cq => cq.poll_into(out)))
+    }
+
+    #[expect(clippy::inline_always, reason = "a part of polling")]
+    #[inline(always)]
+    fn poll_usual<S: CompletionSlot>(&mut self, slot: &mut S) -> Usual {
+        rows!(arms!(*self, ref mut cq => cq.poll_usual(slot)))
+    }
+
+    fn read(&self, raw: &RawCompletion) -> Success {
+        rows!(arms!(*self, ref cq => cq.read(raw)))
+    }
+
+    #[inline]
+    fn poll_slots<S: CompletionSlot>(&mut self, out: &mut [S]) -> Result<usize, PollError> {
+        rows!(arms!(*self, ref mut cq => cq.poll_slots(out)))
     }
 
     fn forget(&mut self, qp_num: u32) {
@@ -251,6 +268,50 @@ impl Qp for AnyQp {
     #[inline(always)]
     fn usual_send(&mut self) -> Option<AnyUsualSend<'_>> {
         self.any_usual_send()
+    }
+
+    #[expect(unsafe_code, reason = "forwards its safety contract")]
+    #[expect(clippy::inline_always, reason = "a part of posting")]
+    #[inline(always)]
+    unsafe fn put_composed<'r>(&mut self, request: impl Fn() -> SendRequest<'r>) -> bool {
+        rows!(arms!(*self, ref mut qp => {
+            // SAFETY: the caller promises what `Qp::put_composed` requires.
+            unsafe { qp.put_composed(request) }
+        }))
+    }
+
+    #[expect(clippy::inline_always, reason = "a part of posting")]
+    #[inline(always)]
+    fn submit_composed(&mut self) -> bool {
+        rows!(arms!(*self, ref mut qp => qp.submit_composed()))
+    }
+
+    fn find_room(&mut self) -> bool {
+        rows!(arms!(*self, ref mut qp => qp.find_room()))
+    }
+
+    #[expect(unsafe_code, reason = "forwards its safety contract")]
+    #[expect(clippy::inline_always, reason = "a part of posting")]
+    #[inline(always)]
+    unsafe fn post_usual_recv(&mut self, request: &RecvRequest<'_>) -> bool {
+        rows!(arms!(*self, ref mut qp => {
+            // SAFETY: the caller promises what `Qp::post_usual_recv` requires.
+            unsafe { qp.post_usual_recv(request) }
+        }))
+    }
+
+    #[expect(unsafe_code, reason = "forwards its safety contract")]
+    #[expect(clippy::inline_always, reason = "a part of posting")]
+    #[inline(always)]
+    unsafe fn put_recv_list<'r>(
+        &mut self,
+        request: impl Fn() -> Option<RecvRequest<'r>>,
+        next: impl Fn(),
+    ) {
+        rows!(arms!(*self, ref mut qp => {
+            // SAFETY: the caller promises what `Qp::put_recv_list` requires.
+            unsafe { qp.put_recv_list(request, next) }
+        }));
     }
 
     #[expect(unsafe_code, reason = "forwards its safety contract")]

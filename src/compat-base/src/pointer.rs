@@ -159,12 +159,22 @@ impl<T> Out<T> {
     ///
     /// # Errors
     /// EINVAL for NULL.
+    #[inline]
     pub fn get<'a>(self) -> Answer<&'a mut T> {
         if self.0.is_null() {
             return Err(Code::INVALID);
         }
         // SAFETY: not NULL, so it is such a struct, which is this call's until it ends.
         Ok(unsafe { &mut *self.0 })
+    }
+
+    /// This one and those after it, `count` in all, as [`get`](Self::get).
+    ///
+    /// # Errors
+    /// EINVAL for NULL, if there are to be any.
+    #[inline]
+    pub fn all<'a>(self, count: usize) -> Answer<&'a mut [T]> {
+        items_mut(self.0, count)
     }
 
     /// The place of the next one.

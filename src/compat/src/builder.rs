@@ -6,75 +6,45 @@
 
 use std::cell::Cell;
 use std::ffi::{c_int, c_void};
-use std::ops::Range;
 
 use uverbs_any::AnyQp;
 use uverbs_core::contract::Qp as _;
-use uverbs_core::types::{
-    Destination, LocalKey, Operation, Payload, Placement, Remote, RemoteKey, SendFlags,
-    SendRequest, Sge, WindowBinding,
-};
+use uverbs_core::types::{Operation, Placement, Remote, RemoteKey, Sge};
 
 use crate::abi::{Slot, ibv_ah, ibv_data_buf, ibv_mw_bind_info, ibv_qp, ibv_qp_ex, ibv_sge};
-use crate::ah::Ah;
-use crate::answer::Answer;
-use crate::dv::{self, To};
+use crate::batch::{Batch, What};
+use crate::dv::To;
 use crate::errno::{Code, set};
 use crate::pointer::{Handle, In, items};
 use crate::qp::Qp;
-use crate::sends::INLINE;
+use crate::steps::{self, begin};
 use crate::window::Mw;
 
-/// What is composed since `start`.
-#[derive(Default)]
-pub(crate) struct Batch {
-    /// The request that was begun last, unless it is in the ring.
-    current: Option<Composed>,
-    sges: Vec<Sge>,
-    bytes: Vec<u8>,
-    /// Why nothing will be posted.
-    failed: Option<Code>,
+/// Fills in the functions that headers call, for a queue pair that needs its locks, or one that
+/// does not.
+pub(crate) fn slots(plain: ibv_qp, needs_locks: bool) -> ibv_qp_ex {
+    if needs_locks {
+        slots_as::<true>(plain)
+    } else {
+        slots_as::<false>(plain)
+    }
 }
 
-struct Composed {
-    wr_id: u64,
-    flags: SendFlags,
-    operation: What,
-    payload: Data,
-    destination: Option<(Handle<Ah>, u32, u32)>,
-    to: To<'static>,
-}
-
-/// An operation that refers to nothing elsewhere.
-enum What {
-    Plain(Operation<'static>),
-    Bind(WindowBinding),
-    /// A frame whose header is these of the batch's bytes, cut into payloads of this size.
-    Segments(Range<usize>, u16),
-}
-
-/// Ranges of the batch's entries or bytes.
-enum Data {
-    Gather(Range<usize>),
-    Inline(Range<usize>),
-}
-
-/// Fills in the functions that headers call.
-pub(crate) fn slots(plain: ibv_qp) -> ibv_qp_ex {
+fn slots_as<const LOCKS: bool>(plain: ibv_qp) -> ibv_qp_ex {
     ibv_qp_ex {
         qp_base: plain,
         comp_mask: 0,
         wr_id: Cell::new(0),
         wr_flags: Cell::new(0),
-        wr_atomic_cmp_swp: compare_swap as Slot,
-        wr_atomic_fetch_add: fetch_add as Slot,
+        wr_atomic_cmp_swp: compare_swap::<LOCKS> as Slot,
+        wr_atomic_fetch_add: fetch_add::<LOCKS> as Slot,
         wr_bind_mw: bind as Slot,
         wr_local_inv: local_invalidate as Slot,
-        wr_rdma_read: read as Slot,
-        wr_rdma_write: write as Slot,
-        wr_rdma_write_imm: write_imm as Slot,
-        wr_send: send as Slot,
-        wr_send_imm: send_imm as Slot,
+        wr_rdma_read: read::<LOCKS> as Slot,
+        wr_rdma_write: write::<LOCKS> as Slot,
+        wr_rdma_write_imm: write_imm::<LOCKS> as Slot,
+        wr_send: send::<LOCKS> as Slot,
+        wr_send_imm: send_imm::<LOCKS> as Slot,
         wr_send_inv: send_invalidate as Slot,
         wr_send_tso: send_segments as Slot,
         wr_set_ud_addr: set_ud_addr as Slot,
@@ -83,150 +53,24 @@ pub(crate) fn slots(plain: ibv_qp) -> ibv_qp_ex {
         wr_set_inline_data_list: set_inline_data_list as Slot,
         wr_set_sge: set_sge as Slot,
         wr_set_sge_list: set_sge_list as Slot,
-        wr_start: start as Slot,
-        wr_complete: complete as Slot,
+        wr_start: start::<LOCKS> as Slot,
+        wr_complete: complete::<LOCKS> as Slot,
         wr_abort: abort as Slot,
         wr_atomic_write: atomic_write as Slot,
         wr_flush: flush as Slot,
     }
 }
 
-impl Batch {
-    /// Nothing will be posted.
-    pub(crate) fn fail(&mut self, code: Code) {
-        self.failed.get_or_insert(code);
-    }
-
-    /// Changes the request that was begun last.
-    fn last(&mut self, change: impl FnOnce(&mut Composed)) {
-        match &mut self.current {
-            Some(request) => change(request),
-            None => self.fail(Code::INVALID),
-        }
-    }
-
-    /// Says where the request that was begun last goes.
-    pub(crate) fn send_to(&mut self, to: To<'static>) {
-        self.last(|request| request.to = to);
-    }
-
-    /// Puts the request that was begun last into the ring, if there is one.
-    fn flush(&mut self, own: &Qp) {
-        if let Some(composed) = self.current.take() {
-            if self.failed.is_none()
-                && let Err(code) = self.put(own, &composed)
-            {
-                self.failed = Some(code);
-            }
-            self.sges.clear();
-            self.bytes.clear();
-        }
-    }
-
-    #[inline(never)]
-    fn put(&self, own: &Qp, composed: &Composed) -> Answer<()> {
-        let operation = match &composed.operation {
-            What::Plain(operation) => *operation,
-            What::Bind(binding) => Operation::BindWindow(binding),
-            What::Segments(..) => Operation::Send,
-        };
-        let to = match &composed.operation {
-            What::Segments(header, size) => {
-                let header = self.bytes.get(header.clone()).unwrap_or_default();
-                To::Segments(header, *size)
-            }
-            _ => composed.to,
-        };
-        let destination = match composed.destination {
-            Some((ah, qp_num, qkey)) => Some(Destination {
-                address: &ah.get()?.address,
-                qp_num,
-                qkey,
-            }),
-            None => None,
-        };
-        let pieces;
-        let payload = match &composed.payload {
-            Data::Gather(range) => {
-                Payload::Gather(self.sges.get(range.clone()).unwrap_or_default())
-            }
-            Data::Inline(range) => {
-                pieces = [self.bytes.get(range.clone()).unwrap_or_default()];
-                Payload::Inline(&pieces)
-            }
-        };
-        let request = SendRequest {
-            wr_id: composed.wr_id,
-            flags: composed.flags,
-            operation,
-            payload,
-            destination,
-        };
-        own.queue.with(|queue| dv::put(queue, &request, to))
-    }
-
-    /// Puts the request of a connection that was begun last into the ring, with this data.
-    #[expect(clippy::inline_always, reason = "a part of posting")]
-    #[inline(always)]
-    fn put_with(&mut self, own: &Qp, payload: Payload<'_>) {
-        let Some(composed) = &self.current else {
-            return self.fail(Code::INVALID);
-        };
-        let request = |operation| SendRequest {
-            wr_id: composed.wr_id,
-            flags: composed.flags,
-            operation,
-            payload,
-            destination: None,
-        };
-        let What::Plain(operation) = composed.operation else {
-            return self.fail(Code::INVALID);
-        };
-        let done = own.queue.with(|queue| match operation {
-            Operation::Write(remote) => {
-                dv::put_known(queue, &request(Operation::Write(remote))).map_err(Code::from)
-            }
-            Operation::Send => dv::put_known(queue, &request(Operation::Send)).map_err(Code::from),
-            Operation::Read(remote) => {
-                dv::put_known(queue, &request(Operation::Read(remote))).map_err(Code::from)
-            }
-            operation => dv::put(queue, &request(operation), To::Usual),
-        });
-        self.current = None;
-        if let Err(code) = done {
-            self.fail(code);
-        }
-    }
-}
-
 /// Runs `change` on what is composed, whose lock the caller has.
-#[inline]
 fn composing(qp: Handle<Qp>, change: impl FnOnce(&Qp, &mut Batch)) {
     if let Ok(own) = qp.get() {
         own.batch.inside(|batch| change(own, batch));
     }
 }
 
-#[inline]
-fn begin(qp: Handle<Qp>, what: What) {
-    composing(qp, |own, batch| {
-        if batch.current.is_some() {
-            batch.flush(own);
-        }
-        batch.current = Some(Composed {
-            wr_id: own.c.wr_id.get(),
-            flags: SendFlags::from_bits_retain(own.c.wr_flags.get() & !INLINE),
-            operation: what,
-            payload: Data::Gather(0..0),
-            destination: None,
-            to: own.route(),
-        });
-    });
-}
-
-#[inline]
-fn plain(qp: Handle<Qp>, operation: Operation<'static>) {
-    begin(qp, What::Plain(operation));
+/// Begins a request that is kept.
+fn keep(qp: Handle<Qp>, operation: Operation<'static>) {
+    composing(qp, |own, batch| batch.keep(own, What::Plain(operation)));
 }
 
 fn remote(key: u32, address: u64) -> Remote {
@@ -236,10 +80,17 @@ fn remote(key: u32, address: u64) -> Remote {
     }
 }
 
-extern "C" fn start(qp: Handle<Qp>) {
-    if let Ok(own) = qp.get() {
-        own.batch.open();
+extern "C" fn start<const LOCKS: bool>(qp: Handle<Qp>) {
+    let Ok(own) = qp.get() else { return };
+    if !own.batch.try_open_if(LOCKS) {
+        start_slowly(own);
     }
+}
+
+/// Waits for the lock.
+#[cold]
+extern "C" fn start_slowly(own: &Qp) {
+    own.batch.open();
 }
 
 extern "C" fn abort(qp: Handle<Qp>) {
@@ -256,14 +107,31 @@ fn give_up(own: &Qp, batch: &mut Batch) {
     *batch = Batch::default();
 }
 
-extern "C" fn complete(qp: Handle<Qp>) -> c_int {
+/// Most calls find each request in the ring.
+extern "C" fn complete<const LOCKS: bool>(qp: Handle<Qp>) -> c_int {
     let Ok(own) = qp.get() else {
         return Code::INVALID.number();
     };
+    let is_whole = (own.batch).inside(|batch| batch.steps.is_none() && batch.failed.is_none());
+    if !is_whole {
+        return complete_slowly(own);
+    }
+    own.queue.quickly_if(
+        LOCKS,
+        |queue| {
+            queue.submit_composed().then(|| {
+                own.batch.close_if(LOCKS);
+                0
+            })
+        },
+        || complete_slowly(own),
+    )
+}
+
+#[inline(never)]
+extern "C" fn complete_slowly(own: &Qp) -> c_int {
     let done = own.batch.inside(|batch| {
-        if batch.current.is_some() {
-            batch.flush(own);
-        }
+        batch.flush(own);
         match batch.failed {
             None => own.queue.with(AnyQp::submit_send).map_err(Code::from),
             Some(code) => {
@@ -282,57 +150,47 @@ extern "C" fn complete(qp: Handle<Qp>) -> c_int {
     }
 }
 
-extern "C" fn send(qp: Handle<Qp>) {
-    plain(qp, Operation::Send);
+extern "C" fn send<const LOCKS: bool>(qp: Handle<Qp>) {
+    begin::<steps::Send, LOCKS>(qp, 0, 0, [0; 2]);
 }
 
-extern "C" fn send_imm(qp: Handle<Qp>, imm: u32) {
-    plain(qp, Operation::SendImm(u32::from_be(imm)));
+extern "C" fn send_imm<const LOCKS: bool>(qp: Handle<Qp>, imm: u32) {
+    begin::<steps::SendImm, LOCKS>(qp, 0, 0, [u32::from_be(imm).into(), 0]);
 }
 
 extern "C" fn send_invalidate(qp: Handle<Qp>, key: u32) {
-    plain(qp, Operation::SendInvalidate(RemoteKey::from_raw(key)));
+    keep(qp, Operation::SendInvalidate(RemoteKey::from_raw(key)));
 }
 
-extern "C" fn write(qp: Handle<Qp>, key: u32, address: u64) {
-    plain(qp, Operation::Write(remote(key, address)));
+extern "C" fn write<const LOCKS: bool>(qp: Handle<Qp>, key: u32, address: u64) {
+    begin::<steps::Write, LOCKS>(qp, key, address, [0; 2]);
 }
 
-extern "C" fn write_imm(qp: Handle<Qp>, key: u32, address: u64, imm: u32) {
-    plain(
-        qp,
-        Operation::WriteImm(remote(key, address), u32::from_be(imm)),
-    );
+extern "C" fn write_imm<const LOCKS: bool>(qp: Handle<Qp>, key: u32, address: u64, imm: u32) {
+    begin::<steps::WriteImm, LOCKS>(qp, key, address, [u32::from_be(imm).into(), 0]);
 }
 
-extern "C" fn read(qp: Handle<Qp>, key: u32, address: u64) {
-    plain(qp, Operation::Read(remote(key, address)));
+extern "C" fn read<const LOCKS: bool>(qp: Handle<Qp>, key: u32, address: u64) {
+    begin::<steps::Read, LOCKS>(qp, key, address, [0; 2]);
 }
 
-extern "C" fn compare_swap(qp: Handle<Qp>, key: u32, address: u64, compare: u64, swap: u64) {
-    plain(
-        qp,
-        Operation::CompareSwap {
-            remote: remote(key, address),
-            compare,
-            swap,
-        },
-    );
+extern "C" fn compare_swap<const LOCKS: bool>(
+    qp: Handle<Qp>,
+    key: u32,
+    address: u64,
+    compare: u64,
+    swap: u64,
+) {
+    begin::<steps::CompareSwap, LOCKS>(qp, key, address, [compare, swap]);
 }
 
-extern "C" fn fetch_add(qp: Handle<Qp>, key: u32, address: u64, add: u64) {
-    plain(
-        qp,
-        Operation::FetchAdd {
-            remote: remote(key, address),
-            add,
-        },
-    );
+extern "C" fn fetch_add<const LOCKS: bool>(qp: Handle<Qp>, key: u32, address: u64, add: u64) {
+    begin::<steps::FetchAdd, LOCKS>(qp, key, address, [add, 0]);
 }
 
 extern "C" fn atomic_write(qp: Handle<Qp>, key: u32, address: u64, value: In<[u8; 8]>) {
     match value.get() {
-        Ok(value) => plain(
+        Ok(value) => keep(
             qp,
             Operation::AtomicWrite {
                 remote: remote(key, address),
@@ -350,7 +208,7 @@ extern "C" fn flush(qp: Handle<Qp>, key: u32, address: u64, length: usize, kind:
     let Ok(length) = u32::try_from(length) else {
         return composing(qp, |_, batch| batch.fail(Code::INVALID));
     };
-    plain(
+    keep(
         qp,
         Operation::Flush {
             remote: remote(key, address),
@@ -362,97 +220,68 @@ extern "C" fn flush(qp: Handle<Qp>, key: u32, address: u64, length: usize, kind:
 }
 
 extern "C" fn local_invalidate(qp: Handle<Qp>, key: u32) {
-    plain(qp, Operation::LocalInvalidate(RemoteKey::from_raw(key)));
+    keep(qp, Operation::LocalInvalidate(RemoteKey::from_raw(key)));
 }
 
 extern "C" fn bind(qp: Handle<Qp>, mw: Handle<Mw>, key: u32, info: In<ibv_mw_bind_info>) {
     let binding = mw.get().and_then(|window| window.binding(info.get()?, key));
     match binding {
-        Ok(binding) => begin(qp, What::Bind(binding)),
+        Ok(binding) => composing(qp, |own, batch| batch.keep(own, What::Bind(binding))),
         Err(code) => composing(qp, |_, batch| batch.fail(code)),
     }
 }
 
 extern "C" fn send_segments(qp: Handle<Qp>, header: *mut c_void, length: u16, size: u16) {
-    match items(header.cast::<u8>().cast_const(), length.into()) {
-        Ok(header) => {
-            begin(qp, What::Segments(0..header.len(), size));
-            composing(qp, |_, batch| batch.bytes.extend_from_slice(header));
+    composing(qp, |own, batch| {
+        match items(header.cast::<u8>().cast_const(), length.into()) {
+            Ok(header) => batch.keep_segments(own, header, size),
+            Err(code) => batch.fail(code),
         }
-        Err(code) => composing(qp, |_, batch| batch.fail(code)),
-    }
+    });
 }
 
 extern "C" fn set_ud_addr(qp: Handle<Qp>, ah: *mut ibv_ah, qp_num: u32, qkey: u32) {
-    composing(qp, |_, batch| {
-        batch.last(|request| request.destination = Some((Handle::of(ah), qp_num, qkey)));
+    composing(qp, |own, batch| {
+        batch.send_datagram(own, Handle::of(ah), qp_num, qkey);
     });
 }
 
 extern "C" fn set_xrc_srqn(qp: Handle<Qp>, number: u32) {
-    composing(qp, |_, batch| {
-        batch.send_to(To::Shared(number));
-    });
+    composing(qp, |own, batch| batch.send_to(own, To::Shared(number)));
 }
 
 extern "C" fn set_sge(qp: Handle<Qp>, lkey: u32, address: u64, length: u32) {
-    composing(qp, |own, batch| {
-        let sge = Sge {
-            address,
-            length,
-            key: LocalKey::from_raw(lkey),
-        };
-        if own.is_connection() {
-            batch.put_with(own, Payload::Gather(&[sge]));
-        } else {
-            hold(batch, &[sge]);
-        }
-    });
+    let Ok(own) = qp.get() else { return };
+    match own.batch.inside(|batch| batch.steps) {
+        Some(steps) => (steps.gather)(own, lkey, address, length),
+        None => no_request(own),
+    }
 }
 
-/// Keeps the data of a request until it is put into the ring.
-fn hold(batch: &mut Batch, list: &[Sge]) {
-    let begin = batch.sges.len();
-    batch.sges.extend_from_slice(list);
-    let end = batch.sges.len();
-    batch.last(|request| request.payload = Data::Gather(begin..end));
+/// Data without an operation before them.
+#[cold]
+extern "C" fn no_request(own: &Qp) {
+    own.batch.inside(|batch| batch.fail(Code::INVALID));
 }
 
 extern "C" fn set_sge_list(qp: Handle<Qp>, count: usize, first: *const ibv_sge) {
-    composing(qp, |_, batch| match items(first.cast::<Sge>(), count) {
-        Ok(list) => hold(batch, list),
+    composing(qp, |own, batch| match items(first.cast::<Sge>(), count) {
+        Ok(list) => batch.gather(own, list),
         Err(code) => batch.fail(code),
     });
 }
 
-/// Copies inline data; the program may change it after the call.
-fn hold_inline(batch: &mut Batch, pieces: &[ibv_data_buf]) {
-    let begin = batch.bytes.len();
-    for piece in pieces {
-        match items(piece.addr.cast::<u8>().cast_const(), piece.length) {
-            Ok(bytes) => batch.bytes.extend_from_slice(bytes),
-            Err(code) => batch.fail(code),
-        }
-    }
-    let end = batch.bytes.len();
-    batch.last(|request| request.payload = Data::Inline(begin..end));
-}
-
 extern "C" fn set_inline_data(qp: Handle<Qp>, addr: *mut c_void, length: usize) {
-    composing(qp, |own, batch| {
-        if !own.is_connection() {
-            return hold_inline(batch, &[ibv_data_buf { addr, length }]);
-        }
-        match items(addr.cast::<u8>().cast_const(), length) {
-            Ok(bytes) => batch.put_with(own, Payload::Inline(&[bytes])),
-            Err(code) => batch.fail(code),
-        }
-    });
+    let Ok(own) = qp.get() else { return };
+    match own.batch.inside(|batch| batch.steps) {
+        Some(steps) => (steps.inline)(own, addr, length),
+        None => no_request(own),
+    }
 }
 
 extern "C" fn set_inline_data_list(qp: Handle<Qp>, count: usize, first: *const ibv_data_buf) {
-    composing(qp, |_, batch| match items(first, count) {
-        Ok(pieces) => hold_inline(batch, pieces),
+    composing(qp, |own, batch| match items(first, count) {
+        Ok(pieces) => batch.inline(own, pieces),
         Err(code) => batch.fail(code),
     });
 }

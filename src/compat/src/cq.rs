@@ -12,22 +12,23 @@ use std::sync::Arc;
 
 use uverbs_any::AnyCq;
 use uverbs_core::Object as KernelObject;
-use uverbs_core::contract::{self, Cq as _, CqInit, Extra};
+use uverbs_core::contract::{self, Cq as _, CqInit, Extra, RawCompletion};
 use uverbs_core::hw::QueueMemory;
 use uverbs_core::types::{Timestamps, WorkCompletion};
 
-use crate::abi::{ibv_comp_channel, ibv_cq, ibv_cq_ex, ibv_modify_cq_attr, ibv_wc};
+use crate::abi::{ibv_comp_channel, ibv_cq, ibv_cq_ex, ibv_modify_cq_attr};
 use crate::answer::{Answer, number, pointer};
 use crate::channel::Channel;
 use crate::context::Context;
-use crate::errno::{Code, set};
+use crate::env;
+use crate::errno::Code;
 use crate::events::Cookie;
+use crate::extended;
 use crate::lock::Locked;
 use crate::pd::Pd;
-use crate::pointer::{Handle, In, Object, Out};
+use crate::pointer::{Handle, In, Object};
 use crate::users::Users;
 use crate::wait::{Condition, Mutex, acknowledge, until_acknowledged};
-use crate::{env, extended};
 
 /// A completion queue, always with room for what an extended one has.
 #[repr(C)]
@@ -36,7 +37,7 @@ pub(crate) struct Cq {
     /// `None` once the kernel refused to destroy it.
     pub(crate) queue: Locked<Option<AnyCq>>,
     /// The completion that functions of extended queues read.
-    pub(crate) current: Cell<WorkCompletion>,
+    pub(crate) current: Cell<RawCompletion>,
     pub(crate) stamp: Cell<u64>,
     /// VLAN and flow tag, if these were asked for.
     pub(crate) frame: Cell<[u32; 2]>,
@@ -134,11 +135,12 @@ impl Cq {
             read_completion_wallclock_ns: null(),
         };
         let needed = !(wanted.is_of_one_thread || env::is_single_threaded());
+        let is_plain = !wanted.of_frames && wanted.timestamps == Timestamps::None;
         let cq = Self {
-            c: extended::slots(c),
+            c: extended::slots(c, needed, is_plain),
             queue: Locked::new(Some(queue), needed),
-            current: Cell::default(),
-            is_plain: !wanted.of_frames && wanted.timestamps == Timestamps::None,
+            current: Cell::new(RawCompletion::Whole(WorkCompletion::default())),
+            is_plain,
             stamp: Cell::new(0),
             frame: Cell::default(),
             of_frames: wanted.of_frames,
@@ -286,103 +288,5 @@ pub(crate) extern "C" fn req_notify_cq(cq: Handle<Cq>, solicited_only: c_int) ->
             queue.arm(solicited_only != 0)?;
             Ok(())
         })
-    })
-}
-
-/// The completion as C knows it.
-#[expect(clippy::inline_always, reason = "a part of polling")]
-#[inline(always)]
-fn completion(done: &WorkCompletion) -> ibv_wc {
-    ibv_wc {
-        wr_id: done.wr_id,
-        status: status(done),
-        opcode: done.opcode.raw(),
-        vendor_err: done.vendor_err,
-        byte_len: done.byte_len,
-        imm_data: immediate(done),
-        qp_num: done.qp_num,
-        src_qp: done.src_qp,
-        wc_flags: flags(done),
-        pkey_index: done.pkey_index,
-        slid: done.slid,
-        sl: done.sl,
-        dlid_path_bits: done.dlid_path_bits,
-    }
-}
-
-/// The number of the status; most are successes.
-#[inline]
-pub(crate) fn status(done: &WorkCompletion) -> u32 {
-    if done.is_success() {
-        0
-    } else {
-        done.status.raw()
-    }
-}
-
-/// The flags; most have none.
-#[inline]
-pub(crate) fn flags(done: &WorkCompletion) -> u32 {
-    if done.flags.is_empty() {
-        0
-    } else {
-        done.flags.to_ibv()
-    }
-}
-
-/// The immediate value in network byte order, or the key that the peer invalidated.
-#[inline]
-pub(crate) fn immediate(done: &WorkCompletion) -> u32 {
-    match (done.imm, done.invalidated) {
-        (Some(imm), _) => imm.to_be(),
-        (None, Some(key)) => key.raw(),
-        (None, None) => 0,
-    }
-}
-
-/// How many completions are taken together.
-const TOGETHER: usize = 8;
-
-/// Takes up to `room` completions beyond the first one.
-#[inline(never)]
-fn poll_more(queue: &mut AnyCq, room: usize, into: Out<ibv_wc>) -> usize {
-    let mut taken = [WorkCompletion::default(); TOGETHER];
-    let mut count = 0;
-    while count < room {
-        let wanted = TOGETHER.min(room - count);
-        let place = taken.get_mut(..wanted).unwrap_or_default();
-        let found = queue.poll_into(place).unwrap_or(0);
-        for done in taken.iter().take(found) {
-            into.after(count).put_if_any(completion(done));
-            count += 1;
-        }
-        if found < wanted {
-            break;
-        }
-    }
-    count
-}
-
-/// The slot. Negative once the queue has failed.
-pub(crate) extern "C" fn poll_cq(cq: Handle<Cq>, room: c_int, into: Out<ibv_wc>) -> c_int {
-    let Ok(own) = cq.get() else {
-        set(Code::INVALID);
-        return -1;
-    };
-    own.queue.with(|queue| {
-        let Some(queue) = queue else { return -1 };
-        if room <= 0 {
-            return 0;
-        }
-        match queue.poll() {
-            Ok(Some(done)) if into.put(completion(&done)).is_ok() => {}
-            Ok(None) => return 0,
-            _ => return -1,
-        }
-        if room == 1 {
-            return 1;
-        }
-        let more = poll_more(queue, room.unsigned_abs() as usize - 1, into.after(1));
-        c_int::try_from(more).map_or(c_int::MAX, |more| more + 1)
     })
 }

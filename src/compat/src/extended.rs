@@ -6,13 +6,14 @@
 use std::ffi::c_int;
 
 use uverbs_core::PollError;
-use uverbs_core::contract::{Cq as _, Extra};
-use uverbs_core::types::Timestamps;
+use uverbs_core::contract::{CompletionSlot, Cq as _, Extra, Found, RawCompletion, Usual};
+use uverbs_core::types::{Timestamps, WcOpcode, WorkCompletion};
 
-use crate::abi::{Slot, ibv_cq_ex, ibv_cq_init_attr_ex, ibv_poll_cq_attr};
+use crate::abi::{Slot, ibv_cq_ex, ibv_cq_init_attr_ex, ibv_poll_cq_attr, ibv_wc};
 use crate::answer::{Answer, pointer};
+use crate::completion::{self, NOTHING};
 use crate::context::Context;
-use crate::cq::{Cq, Wanted, flags, immediate, status};
+use crate::cq::{Cq, Wanted};
 use crate::dv;
 use crate::errno::Code;
 use crate::pd::Pd;
@@ -94,11 +95,18 @@ fn timestamps(carried: u64) -> Answer<Timestamps> {
     }
 }
 
-/// Fills in the functions that headers call.
-pub(crate) fn slots(mut c: ibv_cq_ex) -> ibv_cq_ex {
-    c.start_poll = start_poll as Slot;
-    c.next_poll = next_poll as Slot;
-    c.end_poll = end_poll as Slot;
+/// Fills in the functions that headers call: for a queue that needs its lock or does not, and whose
+/// completions are plain or carry more.
+pub(crate) fn slots(mut c: ibv_cq_ex, needs_lock: bool, is_plain: bool) -> ibv_cq_ex {
+    (c.start_poll, c.next_poll) = match (is_plain, needs_lock) {
+        (true, true) => (start_poll::<true> as Slot, next_poll as Slot),
+        (true, false) => (start_poll::<false> as Slot, next_poll as Slot),
+        (false, _) => (start_poll_of_any as Slot, next_poll_of_any as Slot),
+    };
+    c.end_poll = match (is_plain, needs_lock) {
+        (true, false) => end_poll_of_one as Slot,
+        _ => end_poll as Slot,
+    };
     c.read_opcode = read_opcode as Slot;
     c.read_vendor_err = read_vendor_err as Slot;
     c.read_byte_len = read_byte_len as Slot;
@@ -117,30 +125,56 @@ pub(crate) fn slots(mut c: ibv_cq_ex) -> ibv_cq_ex {
     c
 }
 
-/// Takes the next completion, for whoever has the lock.
+/// The place for what functions of extended queues read of the completion that was taken last. Most
+/// of it is decoded when they are called.
+struct Place<'q>(&'q Cq);
+
+#[expect(clippy::inline_always, reason = "a part of polling")]
+impl CompletionSlot for Place<'_> {
+    #[inline(always)]
+    fn found(&mut self, done: &impl Found) {
+        self.0.c.wr_id.set(done.wr_id());
+        self.0.c.status.set(0);
+        self.0.current.set(done.raw());
+    }
+
+    fn any(&mut self, done: &WorkCompletion) {
+        self.0.c.wr_id.set(done.wr_id);
+        self.0.c.status.set(done.status.raw());
+        self.0.current.set(RawCompletion::Whole(*done));
+    }
+}
+
+/// Takes the next completion if it is of a usual kind, for whoever has the lock.
 #[expect(clippy::inline_always, reason = "a part of polling")]
 #[inline(always)]
-fn advance(cq: &Cq) -> Answer<()> {
-    if !cq.is_plain {
-        return advance_with_more(cq);
-    }
-    cq.queue.inside(|queue| {
-        let queue = queue.as_mut().ok_or(Code::new(libc::EIO))?;
-        match queue.poll() {
-            Ok(Some(done)) => {
-                cq.c.wr_id.set(done.wr_id);
-                cq.c.status.set(status(&done));
-                cq.current.set(done);
-                Ok(())
-            }
-            Ok(None) => Err(Code::NO_ENTRY),
-            Err(_) => Err(Code::new(libc::EIO)),
-        }
+fn advance(cq: &Cq) -> Usual {
+    cq.queue.inside(|queue| match queue {
+        Some(queue) => queue.poll_usual(&mut Place(cq)),
+        None => Usual::Other,
     })
 }
 
+/// The same for one of any kind, with everything that the queue's completions carry.
+fn advance_to_any(cq: &Cq) -> Answer<()> {
+    if !cq.is_plain {
+        return advance_with_more(cq);
+    }
+    let taken = cq.queue.inside(|queue| {
+        let queue = queue.as_mut().ok_or(PollError::Poisoned)?;
+        queue.poll()
+    });
+    match taken {
+        Ok(Some(done)) => {
+            Place(cq).any(&done);
+            Ok(())
+        }
+        Ok(None) => Err(Code::NO_ENTRY),
+        Err(_) => Err(Code::new(libc::EIO)),
+    }
+}
+
 /// The same with a timestamp, or fields of frames.
-#[inline(never)]
 fn advance_with_more(cq: &Cq) -> Answer<()> {
     let stamped = cq.timestamps != Timestamps::None;
     let taken = cq.queue.inside(|queue| {
@@ -156,9 +190,7 @@ fn advance_with_more(cq: &Cq) -> Answer<()> {
         Ok(None) => return Err(Code::NO_ENTRY),
         Err(_) => return Err(Code::new(libc::EIO)),
     };
-    cq.c.wr_id.set(done.wr_id);
-    cq.c.status.set(done.status.raw());
-    cq.current.set(done);
+    Place(cq).any(&done);
     cq.stamp.set(stamp.unwrap_or(0));
     cq.frame.set(frame);
     Ok(())
@@ -168,7 +200,29 @@ fn code(answer: Answer<()>) -> c_int {
     answer.map_or_else(Code::number, |()| 0)
 }
 
-extern "C" fn start_poll(cq: Handle<Cq>, attr: In<ibv_poll_cq_attr>) -> c_int {
+extern "C" fn start_poll<const LOCKS: bool>(cq: Handle<Cq>, attr: In<ibv_poll_cq_attr>) -> c_int {
+    let Ok(own) = cq.get() else {
+        return Code::INVALID.number();
+    };
+    if attr.get().is_ok_and(|attr| attr.comp_mask != 0) {
+        return Code::INVALID.number();
+    }
+    if !own.queue.try_open_if(LOCKS) {
+        return start_poll_of_any(cq, attr);
+    }
+    match advance(own) {
+        Usual::Taken => 0,
+        Usual::None => {
+            own.queue.close_if(LOCKS);
+            Code::NO_ENTRY.number()
+        }
+        Usual::Other => start_with_any(own),
+    }
+}
+
+/// Takes a completion of any kind. Without one the queue is not open.
+#[inline(never)]
+extern "C" fn start_poll_of_any(cq: Handle<Cq>, attr: In<ibv_poll_cq_attr>) -> c_int {
     let Ok(own) = cq.get() else {
         return Code::INVALID.number();
     };
@@ -176,7 +230,13 @@ extern "C" fn start_poll(cq: Handle<Cq>, attr: In<ibv_poll_cq_attr>) -> c_int {
         return Code::INVALID.number();
     }
     own.queue.open();
-    let answer = advance(own);
+    start_with_any(own)
+}
+
+/// The same with the queue open.
+#[inline(never)]
+extern "C" fn start_with_any(own: &Cq) -> c_int {
+    let answer = advance_to_any(own);
     if answer.is_err() {
         own.queue.close();
     }
@@ -184,8 +244,23 @@ extern "C" fn start_poll(cq: Handle<Cq>, attr: In<ibv_poll_cq_attr>) -> c_int {
 }
 
 extern "C" fn next_poll(cq: Handle<Cq>) -> c_int {
-    code(cq.get().and_then(advance))
+    let Ok(own) = cq.get() else {
+        return Code::INVALID.number();
+    };
+    match advance(own) {
+        Usual::Taken => 0,
+        Usual::None => Code::NO_ENTRY.number(),
+        Usual::Other => next_poll_of_any(cq),
+    }
 }
+
+#[inline(never)]
+extern "C" fn next_poll_of_any(cq: Handle<Cq>) -> c_int {
+    code(cq.get().and_then(advance_to_any))
+}
+
+/// Of a queue without a lock, whose completions were given back when they were taken.
+extern "C" fn end_poll_of_one(_cq: Handle<Cq>) {}
 
 extern "C" fn end_poll(cq: Handle<Cq>) {
     let Ok(own) = cq.get() else { return };
@@ -200,24 +275,65 @@ extern "C" fn end_poll(cq: Handle<Cq>) {
     own.queue.close();
 }
 
+extern "C" fn read_opcode(cq: Handle<Cq>) -> u32 {
+    match cq.get().map(|own| own.current.get()) {
+        Ok(RawCompletion::Sent { opcode, .. }) => opcode,
+        Ok(RawCompletion::Received { .. }) => WcOpcode::Recv.raw(),
+        Ok(RawCompletion::Whole(done)) => done.opcode.raw(),
+        Err(_) => 0,
+    }
+}
+
+#[expect(clippy::cast_possible_truncation, reason = "the lower half")]
+extern "C" fn read_qp_num(cq: Handle<Cq>) -> u32 {
+    match cq.get().map(|own| own.current.get()) {
+        Ok(RawCompletion::Sent { qp_num, .. }) => qp_num,
+        Ok(RawCompletion::Received { queue, .. }) => queue as u32,
+        Ok(RawCompletion::Whole(done)) => done.qp_num,
+        Err(_) => 0,
+    }
+}
+
+/// What only completions have that were decoded when they were found: others have 0.
+fn of_whole(cq: Handle<Cq>, field: impl FnOnce(&WorkCompletion) -> u32) -> u32 {
+    match cq.get().map(|own| own.current.get()) {
+        Ok(RawCompletion::Whole(done)) => field(&done),
+        _ => 0,
+    }
+}
+
+extern "C" fn read_vendor_err(cq: Handle<Cq>) -> u32 {
+    of_whole(cq, |done| done.vendor_err)
+}
+
+extern "C" fn read_imm_data(cq: Handle<Cq>) -> u32 {
+    of_whole(cq, completion::immediate)
+}
+
+/// All of it, for whoever has the lock.
+fn whole(cq: &Cq) -> ibv_wc {
+    match cq.current.get() {
+        RawCompletion::Whole(done) => completion::any(&done),
+        raw => cq.queue.inside(|queue| match queue {
+            Some(queue) => completion::success(&queue.read(&raw)),
+            None => NOTHING,
+        }),
+    }
+}
+
 macro_rules! fields {
     ($($name:ident -> $kind:ty = |$done:ident| $value:expr;)*) => {$(
         extern "C" fn $name(cq: Handle<Cq>) -> $kind {
-            let Ok(own) = cq.get() else { return 0 };
-            let $done = own.current.get();
+            let $done = cq.get().map_or(NOTHING, whole);
             $value
         }
     )*};
 }
 
 fields! {
-    read_opcode -> u32 = |done| done.opcode.raw();
-    read_vendor_err -> u32 = |done| done.vendor_err;
     read_byte_len -> u32 = |done| done.byte_len;
-    read_imm_data -> u32 = |done| immediate(&done);
-    read_qp_num -> u32 = |done| done.qp_num;
     read_src_qp -> u32 = |done| done.src_qp;
-    read_wc_flags -> u32 = |done| flags(&done);
+    read_wc_flags -> u32 = |done| done.wc_flags;
     read_slid -> u32 = |done| done.slid.into();
     read_sl -> u8 = |done| done.sl;
     read_dlid_path_bits -> u8 = |done| done.dlid_path_bits;

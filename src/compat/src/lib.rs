@@ -11,9 +11,11 @@
 
 mod ah;
 mod allocator;
+mod batch;
 mod builder;
 
 mod channel;
+mod completion;
 mod context;
 mod cq;
 mod device;
@@ -36,6 +38,7 @@ mod sends;
 mod slots;
 mod srq;
 mod state;
+mod steps;
 mod strings;
 mod stubs;
 pub mod symbols;

@@ -6,7 +6,9 @@
 //! completed, as the C interface says.
 #![allow(unsafe_code, reason = "posts requests that name memory")]
 
+use std::cell::Cell;
 use std::ffi::c_int;
+use std::ptr::null_mut;
 
 use uverbs_any::{AnyQp, AnySrq};
 use uverbs_core::PostError;
@@ -38,7 +40,8 @@ pub(crate) fn entries<'a>(first: *const ibv_sge, count: c_int) -> Answer<&'a [Sg
     items(first.cast::<Sge>(), count)
 }
 
-/// Puts the requests of a list until one is refused, submits them, and says which was refused.
+/// Puts the requests of a list, from `at` on, until one is refused, submits them, and says which
+/// was refused.
 ///
 /// Nothing is left behind that was put and not submitted: a refused request was not put.
 #[expect(clippy::inline_always, reason = "a part of posting")]
@@ -46,11 +49,11 @@ pub(crate) fn entries<'a>(first: *const ibv_sge, count: c_int) -> Answer<&'a [Sg
 pub(crate) fn post<Q>(
     queue: &mut Q,
     first: *mut ibv_recv_wr,
+    mut at: *mut ibv_recv_wr,
     bad: Out<*mut ibv_recv_wr>,
     mut put: impl FnMut(&mut Q, &RecvRequest<'_>) -> Result<(), PostError>,
     submit: impl FnOnce(&mut Q) -> Result<(), PostError>,
 ) -> c_int {
-    let mut at = first;
     let mut refused = None;
     while let Ok(wr) = In::<ibv_recv_wr>::of(at).get() {
         let done = entries(wr.sg_list, wr.num_sge).and_then(|scatter| {
@@ -76,8 +79,49 @@ pub(crate) fn post<Q>(
     code.number()
 }
 
+/// A request with one entry; `None` for others, and at the end of a list.
+#[expect(clippy::inline_always, reason = "a part of posting")]
+#[inline(always)]
+fn usual<'a>(at: *mut ibv_recv_wr) -> Option<RecvRequest<'a>> {
+    let wr = In::<ibv_recv_wr>::of(at).get().ok()?;
+    if wr.num_sge != 1 {
+        return None;
+    }
+    let sge = In::<Sge>::of(wr.sg_list.cast_const().cast()).get().ok()?;
+    Some(RecvRequest {
+        wr_id: wr.wr_id,
+        scatter: std::slice::from_ref(sge),
+    })
+}
+
 /// The slot.
+///
+/// Most calls are for one request with one entry, which calls no other function; what is not like
+/// that is left to another one at the end.
 pub(crate) extern "C" fn post_recv(
+    qp: Handle<Qp>,
+    first: *mut ibv_recv_wr,
+    bad: Out<*mut ibv_recv_wr>,
+) -> c_int {
+    let (Ok(own), Some(request)) = (qp.get(), usual(first)) else {
+        return post_recvs(qp, first, bad);
+    };
+    if In::of(first).get().is_ok_and(|wr| !wr.next.is_null()) {
+        return post_recvs(qp, first, bad);
+    }
+    own.queue.quickly(
+        |queue| {
+            // SAFETY: as `ibv_post_recv` asks, the program keeps the memory, registered and to
+            // itself, until the request has completed.
+            unsafe { queue.post_usual_recv(&request) }.then_some(0)
+        },
+        || post_recvs(qp, first, bad),
+    )
+}
+
+/// Posts any requests. No panic leaves it, so that the slot need not return once more.
+#[inline(never)]
+extern "C" fn post_recvs(
     qp: Handle<Qp>,
     first: *mut ibv_recv_wr,
     bad: Out<*mut ibv_recv_wr>,
@@ -87,13 +131,20 @@ pub(crate) extern "C" fn post_recv(
         return Code::INVALID.number();
     };
     own.queue.with(|queue| {
+        let at = Cell::new(first);
+        let next = || {
+            let wr = In::of(at.get()).get();
+            at.set(wr.map_or(null_mut(), |wr: &ibv_recv_wr| wr.next));
+        };
+        // SAFETY: as above.
+        unsafe { queue.put_recv_list(|| usual(at.get()), next) };
         post(
             queue,
             first,
+            at.get(),
             bad,
             |queue, request| {
-                // SAFETY: as `ibv_post_recv` asks, the program keeps the memory, registered and
-                // to itself, until the request has completed.
+                // SAFETY: as above.
                 unsafe { queue.put_recv(request) }
             },
             AnyQp::submit_recv,
@@ -114,6 +165,7 @@ pub(crate) extern "C" fn post_srq_recv(
     own.queue.with(|queue| {
         post(
             queue,
+            first,
             first,
             bad,
             |queue, request| {

@@ -19,7 +19,8 @@ use crate::abi::{
     ibv_qp_open_attr, ibv_srq,
 };
 use crate::answer::{Answer, number, pointer};
-use crate::builder::{self, Batch};
+use crate::batch::Batch;
+use crate::builder;
 use crate::context::Context;
 use crate::cq::Cq;
 use crate::dv::{self, IndirectionTable, To, Xrcd};
@@ -250,7 +251,7 @@ impl Qp {
         };
         let needed = !(owner.is_of_one_thread || env::is_single_threaded());
         let qp = Self {
-            c: builder::slots(plain),
+            c: builder::slots(plain, needed),
             queue: Locked::new(made.queue, needed),
             batch: Locked::new(Batch::default(), needed),
             vendor: wanted.vendor.functions,
@@ -314,6 +315,21 @@ impl Qp {
     #[inline]
     pub(crate) fn sending<R>(&self, body: impl FnOnce(&mut AnyQp) -> R) -> R {
         self.batch.with(|_| self.queue.with(body))
+    }
+
+    /// The same, if no other thread sends or has the queue, and if `body` comes to something;
+    /// `otherwise` if not.
+    #[expect(clippy::inline_always, reason = "a part of posting")]
+    #[inline(always)]
+    pub(crate) fn sending_quickly<R>(
+        &self,
+        body: impl FnOnce(&mut AnyQp) -> Option<R>,
+        otherwise: impl FnOnce() -> R,
+    ) -> R {
+        self.batch.quickly(
+            |_| self.queue.quickly(|queue| body(queue).map(Some), || None),
+            otherwise,
+        )
     }
 
     /// Where its requests go unless they say otherwise.

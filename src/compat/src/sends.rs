@@ -138,58 +138,125 @@ fn bytes<'a>(sge: &Sge) -> Answer<&'a [u8]> {
     )
 }
 
-/// Requests of connections that most programs post: an operation on memory of the peer, or a
-/// message. `None` for others.
-#[expect(clippy::inline_always, reason = "a part of posting")]
-#[inline(always)]
-fn put_usual(queue: &mut AnyQp, wr: &ibv_send_wr) -> Option<Answer<()>> {
-    let list = match entries(wr.sg_list, wr.num_sge) {
-        Ok(list) => list,
-        Err(code) => return Some(Err(code)),
-    };
-    let remote = Remote {
+/// Calls `$put` with a request of a connection that most programs post: an operation on memory of
+/// the peer, or a message, with one entry. `$otherwise` for others.
+///
+/// Not a function with a closure: each use is compiled with its operation.
+macro_rules! usual {
+    ($wr:ident, |$request:ident| $put:expr, $otherwise:expr) => {{
+        let (1, Ok(sge)) = (
+            $wr.num_sge,
+            In::<Sge>::of($wr.sg_list.cast_const().cast()).get(),
+        ) else {
+            return $otherwise;
+        };
+        let remote = Remote {
+            address: $wr.wr.first,
+            key: RemoteKey::from_raw($wr.wr.second[0]),
+        };
+        macro_rules! put {
+            ($operation:expr, $payload:expr) => {{
+                let $request = SendRequest {
+                    wr_id: $wr.wr_id,
+                    flags: SendFlags::from_bits_retain($wr.send_flags & !INLINE),
+                    operation: $operation,
+                    payload: $payload,
+                    destination: None,
+                };
+                $put
+            }};
+        }
+        if $wr.send_flags & INLINE == 0 {
+            let payload = Payload::Gather(std::slice::from_ref(sge));
+            match $wr.opcode {
+                opcode::WRITE => put!(Operation::Write(remote), payload),
+                opcode::SEND => put!(Operation::Send, payload),
+                opcode::READ => put!(Operation::Read(remote), payload),
+                opcode::FETCH_ADD => {
+                    let add = $wr.wr.compare_add();
+                    let remote = atomic_remote($wr);
+                    put!(Operation::FetchAdd { remote, add }, payload)
+                }
+                opcode::COMPARE_SWAP => {
+                    let (compare, swap) = ($wr.wr.compare_add(), $wr.wr.swap);
+                    let remote = atomic_remote($wr);
+                    put!(
+                        Operation::CompareSwap {
+                            remote,
+                            compare,
+                            swap
+                        },
+                        payload
+                    )
+                }
+                _ => $otherwise,
+            }
+        } else {
+            let Ok(data) = bytes(sge) else {
+                return $otherwise;
+            };
+            let data = [data];
+            let payload = Payload::Inline(&data);
+            match $wr.opcode {
+                opcode::WRITE => put!(Operation::Write(remote), payload),
+                opcode::SEND => put!(Operation::Send, payload),
+                _ => $otherwise,
+            }
+        }
+    }};
+}
+
+/// The peer's memory that an atomic operation is on.
+#[inline]
+fn atomic_remote(wr: &ibv_send_wr) -> Remote {
+    Remote {
         address: wr.wr.first,
-        key: RemoteKey::from_raw(wr.wr.second[0]),
-    };
-    let request = |operation, payload| SendRequest {
-        wr_id: wr.wr_id,
-        flags: SendFlags::from_bits_retain(wr.send_flags & !INLINE),
-        operation,
-        payload,
-        destination: None,
-    };
-    // Not a closure: each use is compiled with its operation.
-    macro_rules! put {
-        ($operation:expr, $payload:expr) => {
-            dv::put_known(queue, &request($operation, $payload))
-        };
+        key: RemoteKey::from_raw(wr.wr.rkey),
     }
-    let done = if wr.send_flags & INLINE == 0 {
-        let payload = Payload::Gather(list);
-        match wr.opcode {
-            opcode::WRITE => put!(Operation::Write(remote), payload),
-            opcode::SEND => put!(Operation::Send, payload),
-            opcode::READ => put!(Operation::Read(remote), payload),
-            _ => return None,
-        }
-    } else {
-        let [one] = list else { return None };
-        let one = match bytes(one) {
-            Ok(one) => [one],
-            Err(code) => return Some(Err(code)),
-        };
-        let payload = Payload::Inline(&one);
-        match wr.opcode {
-            opcode::WRITE => put!(Operation::Write(remote), payload),
-            opcode::SEND => put!(Operation::Send, payload),
-            _ => return None,
-        }
-    };
-    Some(done.map_err(Code::from))
 }
 
 /// The slot.
+///
+/// Most calls are for one request of a usual kind, which calls no other function; what is not like
+/// that is left to another one at the end.
 pub(crate) extern "C" fn post_send(
+    qp: Handle<Qp>,
+    first: *mut ibv_send_wr,
+    bad: Out<*mut ibv_send_wr>,
+) -> c_int {
+    let (Ok(own), Ok(wr)) = (qp.get(), In::<ibv_send_wr>::of(first).get()) else {
+        return post_sends(qp, first, bad);
+    };
+    if !wr.next.is_null() || !own.is_connection() {
+        return post_sends(qp, first, bad);
+    }
+    own.sending_quickly(
+        |queue| post_usual(queue, wr).then_some(0),
+        || post_sends(qp, first, bad),
+    )
+}
+
+/// Posts a request if it is a usual one. Whether it was posted.
+#[expect(clippy::inline_always, reason = "a part of posting")]
+#[inline(always)]
+fn post_usual(queue: &mut AnyQp, wr: &ibv_send_wr) -> bool {
+    usual!(wr, |request| dv::post_usual(queue, request), false)
+}
+
+/// Puts a request if it is a usual one; `None` for others.
+#[expect(clippy::inline_always, reason = "a part of posting")]
+#[inline(always)]
+fn put_usual(queue: &mut AnyQp, wr: &ibv_send_wr) -> Option<Answer<()>> {
+    usual!(
+        wr,
+        |request| Some(dv::put_known(queue, &request).map_err(Code::from)),
+        None
+    )
+}
+
+/// Posts any requests. No panic leaves it, so that the slot need not return once more.
+#[inline(never)]
+extern "C" fn post_sends(
     qp: Handle<Qp>,
     first: *mut ibv_send_wr,
     bad: Out<*mut ibv_send_wr>,

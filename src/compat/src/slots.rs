@@ -5,7 +5,9 @@ use std::ptr::null;
 
 use crate::abi::{Slot, ibv_context, verbs_context};
 use crate::errno::{Code, set};
-use crate::{cq, dv, extended, flow, memory, pd, post, qp, qp_ex, query, sends, srq, window};
+use crate::{
+    completion, cq, dv, extended, flow, memory, pd, post, qp, qp_ex, query, sends, srq, window,
+};
 
 /// What is in slots that no header of today calls.
 extern "C" fn unused() -> c_int {
@@ -22,7 +24,7 @@ pub(crate) fn operations() -> [Slot; 32] {
         (7, window::alloc_mw as Slot),
         (8, window::bind_mw as Slot),
         (9, window::dealloc_mw as Slot),
-        (11, cq::poll_cq as Slot),
+        (11, completion::poll_cq as Slot),
         (12, cq::req_notify_cq as Slot),
         (20, post::post_srq_recv as Slot),
         (25, sends::post_send as Slot),

@@ -15,6 +15,7 @@ mod link;
 mod memory;
 mod multicast;
 mod queues;
+mod slot;
 #[cfg(test)]
 mod tests;
 mod typed;
@@ -34,6 +35,7 @@ pub use link::Link;
 pub use memory::{DmabufInit, Mr, MrChange, MrInit, query_region};
 pub use multicast::{attach_multicast, detach_multicast};
 pub use queues::{Cq, CqInit, Qp, QpInit, Srq, SrqInit, Unpolled, UsualSend};
+pub use slot::{CompletionSlot, Found, RawCompletion, Success, Usual};
 pub use typed::{
     Entry, PlainReceiver, PlainReceives, PlainSender, PlainSends, Receiver, RecvBatch, SendBatch,
     Sender, TypedCq, TypedQp, Vendor,

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU32;
 
 use super::extra;
-use super::{Extra, Link, QpBase};
+use super::{CompletionSlot, Extra, Link, QpBase, RawCompletion, Success, Usual};
 use crate::error::{Error, ErrorKind, Op, PollError, PostError, Result};
 use crate::hw::QueueMemory;
 use crate::object::Object;
@@ -214,6 +214,42 @@ pub trait Cq: Debug + Send {
         for slot in out.iter_mut() {
             match self.next() {
                 Ok(Some(done)) => *slot = done,
+                Err(error) if count == 0 => return Err(error),
+                Ok(None) | Err(_) => break,
+            }
+            count += 1;
+        }
+        if count > 0 {
+            self.release();
+        }
+        Ok(count)
+    }
+
+    /// Takes the next completion to `slot`, and returns its ring slot at once, if it is one that is
+    /// found without a call of another function: code that does nothing else needs no stack.
+    #[inline]
+    fn poll_usual<S: CompletionSlot>(&mut self, slot: &mut S) -> Usual {
+        let _ = slot;
+        Usual::Other
+    }
+
+    /// Reads a completion that this queue gave in its own form; the request's number is not in it.
+    #[inline]
+    fn read(&self, raw: &RawCompletion) -> Success {
+        let _ = raw;
+        Success::default()
+    }
+
+    /// The same as [`poll_into`](Self::poll_into), in another form.
+    ///
+    /// # Errors
+    /// As [`poll_into`](Self::poll_into).
+    #[inline]
+    fn poll_slots<S: CompletionSlot>(&mut self, out: &mut [S]) -> Result<usize, PollError> {
+        let mut count = 0;
+        for slot in out.iter_mut() {
+            match self.next() {
+                Ok(Some(done)) => slot.any(&done),
                 Err(error) if count == 0 => return Err(error),
                 Ok(None) | Err(_) => break,
             }
@@ -439,6 +475,63 @@ pub trait Qp: Debug + Send {
     /// A short way to post one send request of the most frequent kinds, unless a request was put
     /// that is not submitted.
     fn usual_send(&mut self) -> Option<Self::Usual<'_>>;
+
+    /// Puts a request, if it is one of the most frequent kinds; otherwise nothing is done. Returns
+    /// whether it was put; [`submit_composed`](Self::submit_composed) or
+    /// [`submit_send`](Self::submit_send) submits it. Code that does nothing else needs no stack.
+    ///
+    /// `request` returns the same one each time: it is called for each part where that is needed,
+    /// so that not all need be kept in registers.
+    ///
+    /// # Safety
+    /// As [`put_send`](Self::put_send), for all that `request` returns.
+    #[allow(unsafe_code, reason = "names memory that a device will access")]
+    #[inline]
+    unsafe fn put_composed<'r>(&mut self, request: impl Fn() -> SendRequest<'r>) -> bool {
+        let _ = request;
+        false
+    }
+
+    /// Submits what was put, if there is anything and nothing is in the way. Whether it was
+    /// submitted.
+    #[inline]
+    fn submit_composed(&mut self) -> bool {
+        false
+    }
+
+    /// Looks for send requests that were completed, if there seemed to be no room for another one.
+    /// Whether that has changed, so that what was refused by the functions above may be accepted.
+    fn find_room(&mut self) -> bool {
+        false
+    }
+
+    /// Puts a receive request and submits it, if it is one with one entry and there is room;
+    /// otherwise nothing is done. Returns whether it was posted.
+    ///
+    /// # Safety
+    /// As [`put_recv`](Self::put_recv).
+    #[allow(unsafe_code, reason = "names memory that a device will write to")]
+    #[inline]
+    unsafe fn post_usual_recv(&mut self, request: &RecvRequest<'_>) -> bool {
+        let _ = request;
+        false
+    }
+
+    /// Puts what `request` returns as long as that takes few steps; `next` is called after each
+    /// that was put, and `request` returns the next one then. The rest is for
+    /// [`put_recv`](Self::put_recv).
+    ///
+    /// # Safety
+    /// As [`put_recv`](Self::put_recv), for all that `request` returns.
+    #[allow(unsafe_code, reason = "names memory that a device will write to")]
+    #[inline]
+    unsafe fn put_recv_list<'r>(
+        &mut self,
+        request: impl Fn() -> Option<RecvRequest<'r>>,
+        next: impl Fn(),
+    ) {
+        let _ = (request, next);
+    }
 
     /// Puts one receive request into the queue, like [`Srq::put`].
     ///

@@ -96,7 +96,7 @@ impl Config {
             cqe_version: reply.cqe_version,
             max_sq_desc: reply.max_sq_desc_sz.into(),
             max_rq_desc: reply.max_rq_desc_sz.into(),
-            max_send_blocks: reply.max_send_wqebb,
+            max_send_blocks: reply.max_send_wqebb.min(sizes::MAX_BLOCKS),
             max_recv_wr: reply.max_recv_wr,
             max_srq_recv_wr: reply.max_srq_recv_wr,
             eth_min_inline: match reply.eth_min_inline {

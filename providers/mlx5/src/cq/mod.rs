@@ -18,7 +18,7 @@ mod tests;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use uverbs_core::contract::{self, CqInit, Link};
+use uverbs_core::contract::{self, CompletionSlot, CqInit, Link, RawCompletion, Success, Usual};
 use uverbs_core::hw::{QueueMemory, Record, Register, barrier};
 #[cfg(feature = "rings")]
 use uverbs_core::rings::QueueKind;
@@ -37,7 +37,7 @@ use crate::cqe::ring::CqRing;
 use crate::cqe::{CqShared, opcode};
 pub use entries::{Entries, EntrySize};
 pub use frame::FrameFields;
-use poll::{Consumer, Destination, Found, Left, Next, Returned};
+use poll::{At, Consumer, Destination, Fill, Formed, Left, Next, Own, Returned};
 use stamp::Stamps;
 pub use taken::Taken;
 
@@ -256,7 +256,29 @@ impl contract::Cq for CompletionQueue {
 
     #[inline]
     fn poll_into(&mut self, out: &mut [WorkCompletion]) -> Result<usize, PollError> {
-        self.poll_many(out)
+        self.poll_many::<Own, _>(out)
+    }
+
+    #[expect(clippy::inline_always, reason = "a part of polling")]
+    #[inline(always)]
+    fn poll_usual<S: CompletionSlot>(&mut self, slot: &mut S) -> Usual {
+        if !self.fork.is_current() {
+            return Usual::Other;
+        }
+        let found = self.consumer.take_short(&mut At::<Formed, S>::new(slot));
+        if found == Usual::Taken {
+            self.give_back();
+        }
+        found
+    }
+
+    fn read(&self, raw: &RawCompletion) -> Success {
+        poll::read(raw)
+    }
+
+    #[inline]
+    fn poll_slots<S: CompletionSlot>(&mut self, out: &mut [S]) -> Result<usize, PollError> {
+        self.poll_many::<Formed, _>(out)
     }
 
     /// No system call.
@@ -353,12 +375,13 @@ impl contract::TypedCq for CompletionQueue {
     #[expect(clippy::inline_always, reason = "a part of polling")]
     #[inline(always)]
     fn poll_whole(&mut self, out: &mut WorkCompletion) -> Result<bool, PollError> {
-        self.poll_one(out).map(|done| done.is_some())
+        let done = self.poll_one(&mut At::<Own, _>::new(out))?;
+        Ok(done.is_some())
     }
 
     #[inline]
     fn poll_entries(&mut self, out: &mut [Taken]) -> Result<usize, PollError> {
-        self.poll_many(out)
+        self.poll_many::<Own, _>(out)
     }
 }
 
@@ -419,19 +442,19 @@ impl CompletionQueue {
 
     #[expect(clippy::inline_always, reason = "a part of polling")]
     #[inline(always)]
-    fn poll_many<T: Found>(&mut self, out: &mut [T]) -> Result<usize, PollError> {
+    fn poll_many<F: Fill<T>, T>(&mut self, out: &mut [T]) -> Result<usize, PollError> {
         if !self.fork.is_current() {
             return Err(self.refusal());
         }
         if !self.consumer.may_have_next() {
             return Ok(0);
         }
-        self.fill(out)
+        self.fill::<F, T>(out)
     }
 
     #[inline(never)]
-    fn fill<T: Found>(&mut self, out: &mut [T]) -> Result<usize, PollError> {
-        let filled = self.consumer.fill(out);
+    fn fill<F: Fill<T>, T>(&mut self, out: &mut [T]) -> Result<usize, PollError> {
+        let filled = self.consumer.fill::<F, T>(out);
         // Skipped entries are given back, too.
         self.give_back();
         filled
@@ -451,9 +474,8 @@ impl CompletionQueue {
     fn give_back(&self) {
         #[cfg(feature = "rings")]
         self.consumer.report();
-        let position = self.consumer.position();
-        self.shared.take(position);
-        let count = self.consumer.ring().count(position);
+        self.shared.take(self.consumer.position());
+        let count = self.consumer.count();
         self.record.store(CONSUMER, (count & COUNTER) as u32);
     }
 

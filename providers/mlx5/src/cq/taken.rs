@@ -5,7 +5,7 @@ use uverbs_core::types::{WcFlags, WcOpcode, WcStatus, WorkCompletion};
 
 use super::poll::Found;
 use crate::cqe::{self, Checksums, Entry, Message, SENT, opcode};
-use crate::tracker::{Sent, SentKind};
+use crate::tracker::{Identity, Sent, SentKind};
 
 /// A completion, as it was taken from the ring. Its slot was given back: nothing of it is read
 /// later.
@@ -62,11 +62,11 @@ impl Found for Taken {
 
     #[expect(clippy::inline_always, reason = "a part of polling")]
     #[inline(always)]
-    fn received(entry: &Entry<'_>, wr_id: u64, number: u32, checksums: Checksums) -> Self {
+    fn received(entry: &Entry<'_>, wr_id: u64, pair: Identity) -> Self {
         Self {
             wr_id,
-            number,
-            what: What::Received(checksums, entry.message()),
+            number: pair.number(),
+            what: What::Received(pair.checksums(), entry.message()),
         }
     }
 }
@@ -223,7 +223,7 @@ mod tests {
     fn a_message_is_decoded_when_it_is_asked_for() {
         let headers = (1 << 28 | 4 << 24 | 0x777) << 32 | 0x06 << 24 | 2 << 18;
         with_entry([3 << 48 | 0x21, headers, 9, 64], |entry| {
-            let taken = Taken::received(entry, 11, 0x56, Checksums::CHECKED);
+            let taken = Taken::received(entry, 11, Identity::new(0x56, Checksums::CHECKED));
             let whole = WorkCompletion {
                 wr_id: 11,
                 status: WcStatus::Success,
@@ -239,7 +239,8 @@ mod tests {
                 ..SENT
             };
             assert_agrees(&taken, whole);
-            let meaningless = Taken::received(entry, 11, 0x56, Checksums::MEANINGLESS);
+            let meaningless =
+                Taken::received(entry, 11, Identity::new(0x56, Checksums::MEANINGLESS));
             assert_eq!(meaningless.flags(), WcFlags::GRH);
         });
     }

@@ -11,6 +11,7 @@ mod shared;
 #[cfg(test)]
 mod tests;
 
+use uverbs_core::contract::Success;
 use uverbs_core::types::{RemoteKey, WcFlags, WcOpcode, WcStatus, WorkCompletion};
 
 use uverbs_uapi::mlx5_abi::{MLX5_IB_CQE_RES_FORMAT_CSUM, MLX5_IB_CQE_RES_FORMAT_HASH};
@@ -138,6 +139,17 @@ pub(crate) struct Checksums(u32);
 impl Checksums {
     /// The bits for layer 3, for layer 4, and for the kind of packet.
     const BITS: u32 = 0x06 << 24 | 3 << 18;
+
+    /// The number that stands for it.
+    #[inline]
+    pub(crate) const fn raw(self) -> u32 {
+        self.0
+    }
+
+    /// That which a number stands for.
+    pub(crate) const fn of(raw: u32) -> Self {
+        Self(raw)
+    }
 
     /// The bits have no meaning: the queue's packets are InfiniBand packets, or have no checksums.
     pub(crate) const MEANINGLESS: Self = Self(u32::MAX);
@@ -306,6 +318,22 @@ pub(crate) struct Message {
 }
 
 impl Message {
+    /// The words, to be kept.
+    #[inline]
+    pub(crate) const fn words(&self) -> [u64; 4] {
+        [self.path, self.headers, self.immediate, self.counts]
+    }
+
+    /// From the words.
+    pub(crate) const fn of([path, headers, immediate, counts]: [u64; 4]) -> Self {
+        Self {
+            path,
+            headers,
+            immediate,
+            counts,
+        }
+    }
+
     /// Its length.
     #[inline]
     pub(crate) const fn byte_count(&self) -> u32 {
@@ -331,40 +359,51 @@ impl Message {
         qp_num: u32,
         checksums: Checksums,
     ) -> WorkCompletion {
+        let mut done = WorkCompletion::from(self.arrived(wr_id, qp_num, checksums));
+        match kind {
+            opcode::RECEIVE => return done,
+            opcode::RECEIVE_INVALIDATE => {
+                done.invalidated = Some(RemoteKey::from_raw(self.immediate()));
+                done.flags |= WcFlags::WITH_INVALIDATE;
+            }
+            kind => {
+                done.imm = Some(self.immediate());
+                done.flags |= WcFlags::WITH_IMM;
+                if kind == opcode::RECEIVE_WRITE_IMM {
+                    done.opcode = WcOpcode::RecvRdmaWithImm;
+                }
+            }
+        }
+        done.pkey_index = 0;
+        done
+    }
+
+    /// The same for a message without an immediate value.
+    #[expect(
+        clippy::inline_always,
+        reason = "a completion is built where its user wants it"
+    )]
+    #[inline(always)]
+    pub(crate) fn arrived(&self, wr_id: u64, qp_num: u32, checksums: Checksums) -> Success {
         let path = u64::from_be(self.path);
         let headers = u64::from_be(self.headers);
         let from = (headers >> 32) as u32;
         let mut flags = WcFlags::empty();
         flags.set(WcFlags::GRH, from >> 28 & 3 != 0);
         flags.set(WcFlags::IP_CSUM_OK, checksums.are_right(headers as u32));
-        let mut done = WorkCompletion {
+        Success {
             wr_id,
-            opcode: WcOpcode::Recv,
+            opcode: WcOpcode::Recv.raw(),
             byte_len: self.byte_count(),
             qp_num,
             src_qp: from & 0xff_ffff,
-            sl: (from >> 24 & 0xf) as u8,
+            flags,
+            pkey_index: self.immediate() as u16,
             // Bytes 22 and 23, and 17.
             slid: path as u16,
+            sl: (from >> 24 & 0xf) as u8,
             dlid_path_bits: (path >> 48) as u8 & 0x7f,
-            ..WorkCompletion::default()
-        };
-        match kind {
-            opcode::RECEIVE => done.pkey_index = self.immediate() as u16,
-            opcode::RECEIVE_INVALIDATE => {
-                done.invalidated = Some(RemoteKey::from_raw(self.immediate()));
-                flags |= WcFlags::WITH_INVALIDATE;
-            }
-            kind => {
-                done.imm = Some(self.immediate());
-                flags |= WcFlags::WITH_IMM;
-                if kind == opcode::RECEIVE_WRITE_IMM {
-                    done.opcode = WcOpcode::RecvRdmaWithImm;
-                }
-            }
         }
-        done.flags = flags;
-        done
     }
 }
 

@@ -112,6 +112,8 @@ pub(crate) struct Reader {
     pass: Pass,
     /// The number of entries before it (free-running counter).
     position: u64,
+    /// How far the device's count is ahead of it.
+    ahead: u64,
 }
 
 impl Reader {
@@ -119,6 +121,12 @@ impl Reader {
     #[inline]
     pub(crate) fn position(&self) -> u64 {
         self.position
+    }
+
+    /// The same as the device counts.
+    #[inline]
+    pub(crate) fn count(&self) -> u64 {
+        self.position.wrapping_add(self.ahead)
     }
 
     /// Reads the entry, whether it has been written or not.
@@ -244,6 +252,7 @@ impl CqRing {
             blocks: BlockCursor::new(&self.units, place.block, self.shift),
             pass: Pass::new(self.owner(place)),
             position,
+            ahead: self.ahead,
         }
     }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use uverbs_core::types::{RecvRequest, WcOpcode, WorkCompletion};
 use uverbs_core::{Op, PollError};
 
-use crate::cq::poll::{Consumer, Left, Usual};
+use crate::cq::poll::{Consumer, Left, Own, Usual};
 use crate::cqe::CqShared;
 use crate::cqe::Results;
 use crate::cqe::ring::CqRing;
@@ -170,7 +170,7 @@ impl Poller {
             Way::Long => self.consumer.next().map(|done| done.into_iter().collect()),
             Way::Many => {
                 let mut out = vec![WorkCompletion::default(); 2];
-                self.consumer.fill(&mut out).map(|count| {
+                self.consumer.fill::<Own, _>(&mut out).map(|count| {
                     out.truncate(count);
                     out
                 })

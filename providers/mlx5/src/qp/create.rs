@@ -217,7 +217,7 @@ impl<'a> Draft<'a> {
                 operations: self.plan.operations,
                 // For a raw packet queue pair, this is the number of its send queue.
                 qpn: number,
-                datagrams: init.kind == QpType::Ud,
+                kind: init.kind,
                 signal_all: init.signal == SigMode::All
                     || init.flags.contains(QpCreateFlags::SQ_SIG_ALL),
                 fork,

@@ -306,6 +306,52 @@ impl contract::Qp for QueuePair {
     #[expect(unsafe_code, reason = "passes its obligations on")]
     #[expect(clippy::inline_always, reason = "a part of posting")]
     #[inline(always)]
+    unsafe fn put_composed<'r>(&mut self, request: impl Fn() -> SendRequest<'r>) -> bool {
+        match &mut self.send {
+            Sends::Plain(ring) => ring.put_composed(request),
+            _ => false,
+        }
+    }
+
+    #[expect(clippy::inline_always, reason = "a part of posting")]
+    #[inline(always)]
+    fn submit_composed(&mut self) -> bool {
+        match &mut self.send {
+            Sends::Plain(ring) => ring.submit_composed(),
+            _ => false,
+        }
+    }
+
+    fn find_room(&mut self) -> bool {
+        self.send.as_mut().is_some_and(SendRing::find_room)
+    }
+
+    #[expect(unsafe_code, reason = "passes its obligations on")]
+    #[expect(clippy::inline_always, reason = "a part of posting")]
+    #[inline(always)]
+    unsafe fn post_usual_recv(&mut self, request: &RecvRequest<'_>) -> bool {
+        match &mut self.recv {
+            Some(ring) => ring.post_usual(*request),
+            None => false,
+        }
+    }
+
+    #[expect(unsafe_code, reason = "passes its obligations on")]
+    #[expect(clippy::inline_always, reason = "a part of posting")]
+    #[inline(always)]
+    unsafe fn put_recv_list<'r>(
+        &mut self,
+        request: impl Fn() -> Option<RecvRequest<'r>>,
+        next: impl Fn(),
+    ) {
+        if let Some(ring) = &mut self.recv {
+            ring.put_list(request, next);
+        }
+    }
+
+    #[expect(unsafe_code, reason = "passes its obligations on")]
+    #[expect(clippy::inline_always, reason = "a part of posting")]
+    #[inline(always)]
     unsafe fn post_recv(&mut self, requests: &[RecvRequest<'_>]) -> Result<(), (usize, PostError)> {
         match &mut self.recv {
             Some(ring) => ring.post(requests),

@@ -103,7 +103,7 @@ impl ReceiveRing {
     /// For how many usual requests there is room after `end`, as far as is known.
     #[inline]
     fn left_after(&self, end: u32) -> u32 {
-        self.usual_room.saturating_sub(end.wrapping_sub(self.tail))
+        self.usual_left(end)
     }
 
     /// Puts any request behind the end, where a batch has come to `end`. The ring's own end stays

@@ -48,8 +48,8 @@ pub(crate) struct ReceiveRing {
     tail: u32,
     /// The number of requests that can be outstanding; 0 while the queue accepts none.
     room: u32,
-    /// The same for requests with one scatter/gather entry.
-    usual_room: u32,
+    /// Up to where requests with one scatter/gather entry can be put and shown, as far as is known.
+    usual_end: u32,
     /// The device must not see requests yet: raw packet queues receive before they are ready to.
     held: bool,
     fork: ForkToken,
@@ -81,7 +81,7 @@ impl ReceiveRing {
             pending: 0,
             tail: 0,
             room: 0,
-            usual_room: 0,
+            usual_end: 0,
             held: false,
             ring: parts.ring,
             fork: parts.fork,
@@ -105,7 +105,22 @@ impl ReceiveRing {
     /// Sets whether the queue is in a state that accepts requests.
     pub(crate) fn set_ready(&mut self, ready: bool) {
         self.room = if ready { self.mask.wrapping_add(1) } else { 0 };
-        self.usual_room = if self.max_sge == 0 { 0 } else { self.room };
+        self.set_usual_end();
+    }
+
+    /// After the room changed, or whether requests are shown.
+    #[inline]
+    fn set_usual_end(&mut self) {
+        let is_usual = self.max_sge != 0 && !self.held;
+        self.usual_end = self.tail.wrapping_add(if is_usual { self.room } else { 0 });
+    }
+
+    /// How many usual requests can be put at `end`, as far as is known.
+    #[inline]
+    fn usual_left(&self, end: u32) -> u32 {
+        let left = self.usual_end.wrapping_sub(end);
+        // Where there is no room, the end may be far behind.
+        left.cast_signed().max(0).cast_unsigned()
     }
 
     /// Starts over after the queue was reset.
@@ -113,12 +128,14 @@ impl ReceiveRing {
         self.end = 0;
         self.pending = 0;
         self.tail = 0;
+        self.set_usual_end();
         self.record.store(RECEIVE_RECORD, 0);
     }
 
     /// Hides requests from the device, or shows it those that were submitted meanwhile.
     pub(crate) fn hold(&mut self, held: bool) {
         self.held = held;
+        self.set_usual_end();
         if !held {
             // A batch that was forgotten is not shown.
             self.abort();
@@ -152,7 +169,7 @@ impl ReceiveRing {
     /// Whether there is room, as far as is known, for a request with one scatter/gather entry.
     #[inline]
     fn has_usual_room(&self) -> bool {
-        self.end.wrapping_sub(self.tail) < self.usual_room
+        self.end.wrapping_sub(self.usual_end).cast_signed() < 0
     }
 
     /// Writes a request with one scatter/gather entry at `end`. The end of the ring stays where it
@@ -227,6 +244,7 @@ impl ReceiveRing {
     #[inline(never)]
     fn look_for_room(&mut self) {
         self.tail = self.tracker.received_tail();
+        self.set_usual_end();
     }
 
     /// Finds room for one more request, where there seemed to be none.
@@ -261,6 +279,15 @@ impl ReceiveRing {
     /// Submits the last `count` requests before the end, which this process put.
     #[inline]
     fn hand_over(&self, count: u32) {
+        self.report(count);
+        if !self.held {
+            self.show();
+        }
+    }
+
+    /// Reports them to the observer.
+    #[inline]
+    fn report(&self, count: u32) {
         #[cfg(feature = "rings")]
         if let Some(queue) = &self.watched {
             let first = self.end.wrapping_sub(count);
@@ -268,10 +295,7 @@ impl ReceiveRing {
             crate::rings::receives(queue, &self.ring, self.shift, false, indexes);
         }
         #[cfg(not(feature = "rings"))]
-        let _ = count;
-        if !self.held {
-            self.show();
-        }
+        let _ = (self, count);
     }
 
     /// Puts a request and submits it. Nothing is pending. `is_free`: there is usual room.
@@ -289,6 +313,59 @@ impl ReceiveRing {
             }
             Err(result) => result,
         }
+    }
+
+    /// The same for a usual request where there is room for it, if nothing is pending. Whether it
+    /// was submitted.
+    #[expect(clippy::inline_always, reason = "a part of posting")]
+    #[inline(always)]
+    pub(crate) fn post_usual(&mut self, request: RecvRequest<'_>) -> bool {
+        let end = self.end;
+        let is_free = self.pending == 0 && self.has_usual_room();
+        let put = self.put_usual(end, is_free, request, |_, _| ());
+        if put.is_ok() {
+            self.end = end.wrapping_add(1);
+            self.report(1);
+            self.show();
+        }
+        put.is_ok()
+    }
+
+    /// Puts what `request` returns as long as that is a usual one and there is room for it; after
+    /// each, `next` makes it return the next one.
+    #[expect(clippy::inline_always, reason = "a part of posting")]
+    #[inline(always)]
+    pub(crate) fn put_list<'r>(
+        &mut self,
+        request: impl Fn() -> Option<RecvRequest<'r>>,
+        next: impl Fn(),
+    ) {
+        // A child process has no mapping of the ring.
+        if !self.fork.is_current() {
+            return;
+        }
+        let begin = self.end;
+        let mut left = self.usual_left(begin);
+        let mut end = begin;
+        while let Some(request) = request()
+            && let [sge] = request.scatter
+            && (1..=MAX_SGE_LENGTH).contains(&sge.length)
+        {
+            if left == 0 {
+                self.look_for_room();
+                left = self.usual_left(end);
+                if left == 0 {
+                    break;
+                }
+            }
+            put_sge(&self.ring, end << (self.shift & 31), self.max_sge, sge);
+            self.track(end, request.wr_id);
+            end = end.wrapping_add(1);
+            left -= 1;
+            next();
+        }
+        self.end = end;
+        self.pending = self.pending.wrapping_add(end.wrapping_sub(begin));
     }
 
     /// The same for any request.
@@ -331,8 +408,9 @@ impl ReceiveRing {
     /// Shows the device what was submitted; nothing is pending.
     #[inline]
     fn show(&self) {
+        let end = self.end & 0xffff;
         barrier::to_device();
-        self.record.store(RECEIVE_RECORD, self.end & 0xffff);
+        self.record.store(RECEIVE_RECORD, end);
     }
 
     #[inline]
@@ -352,10 +430,10 @@ fn is_usual(sge: &Sge, max_sge: u32) -> bool {
 /// more.
 #[inline]
 fn put_sge(ring: &UnitRing, at: u32, max_sge: u32, sge: &Sge) {
-    ring.put(at, wqe::data(sge));
     if max_sge != 1 {
         ring.put(at.wrapping_add(1), wqe::END);
     }
+    ring.put(at, wqe::data(sge));
 }
 
 /// Writes the scatter/gather entries of a receive request from unit `at` on. The device uses them

@@ -254,3 +254,88 @@ fn the_place_of_a_queue_is_its_whole_ring() {
     );
     assert_eq!(place.stride, 64, "three entries, and what ends the list");
 }
+
+/// What a list puts in few steps is what one after another puts, and ends where more is needed.
+#[test]
+fn a_list_is_put_up_to_what_is_not_usual() {
+    let sge = |length| Sge {
+        address: 0x1000,
+        length,
+        key: LocalKey::from_raw(7),
+    };
+    let (usual, empty, two) = ([sge(64)], [sge(0)], [sge(64), sge(8)]);
+    for (odd, max_sge) in [(&empty[..], 1), (&two[..], 2), (&[][..], 3)] {
+        let list = [&usual[..], &usual, odd, &usual];
+        let (mut one, mut other) = (queue(8, max_sge), queue(8, max_sge));
+        let at = std::cell::Cell::new(0);
+        let request = |at: usize| RecvRequest {
+            wr_id: at as u64,
+            scatter: list[at],
+        };
+        other.ring.put_list(
+            || (at.get() < 4).then(|| request(at.get())),
+            || {
+                at.set(at.get() + 1);
+            },
+        );
+        assert_eq!(at.get(), 2);
+        for number in 0..2 {
+            one.ring.put(&request(number)).unwrap();
+        }
+        assert_eq!(bytes_of(&one.ring.ring), bytes_of(&other.ring.ring));
+        assert_eq!(
+            (one.ring.end, one.ring.pending),
+            (other.ring.end, other.ring.pending)
+        );
+        other.ring.submit().unwrap();
+        assert_eq!(other.record.load(0), 2);
+        for number in 0..2 {
+            assert_eq!(other.tracker.received(0, 0), Request::Of(number));
+        }
+    }
+}
+
+#[test]
+fn few_steps_need_room_a_ready_queue_and_the_process_that_made_it() {
+    let scatter = [Sge {
+        address: 0x1000,
+        length: 64,
+        key: LocalKey::from_raw(7),
+    }];
+    let request = RecvRequest {
+        wr_id: 5,
+        scatter: &scatter,
+    };
+    let mut queue = queue(2, 1);
+    queue.ring.set_ready(false);
+    assert!(!queue.ring.post_usual(request));
+    queue.ring.set_ready(true);
+    queue.ring.hold(true);
+    assert!(
+        !queue.ring.post_usual(request),
+        "the device must not see it"
+    );
+    queue.ring.hold(false);
+    queue.ring.fork = ForkToken::of_no_process();
+    assert!(!queue.ring.post_usual(request));
+    queue
+        .ring
+        .put_list(|| Some(request), || panic!("it was put"));
+    queue.ring.fork = ForkToken::current();
+    queue.ring.put(&request).unwrap();
+    assert!(!queue.ring.post_usual(request), "another one is pending");
+    queue.ring.submit().unwrap();
+    let count = queue.sizes.count;
+    for _ in 1..count {
+        assert!(queue.ring.post_usual(request));
+    }
+    assert_eq!(queue.record.load(0), count);
+    assert!(!queue.ring.post_usual(request), "there is no room");
+    let put = std::cell::Cell::new(0);
+    assert_eq!(queue.tracker.received(0, 0), Request::Of(5));
+    let one_more = || (put.get() < 5).then_some(request);
+    queue.ring.put_list(one_more, || put.set(put.get() + 1));
+    assert_eq!(put.get(), 1, "as many as there is room for");
+    queue.ring.submit().unwrap();
+    assert_eq!(queue.record.load(0), count + 1);
+}

@@ -4,6 +4,7 @@
 //! record includes them; taking them back means restoring the former end.
 
 mod batch;
+mod composed;
 mod datagram;
 mod place;
 mod post;
@@ -19,7 +20,7 @@ use uverbs_core::hw::{BlockRing, Record};
 #[cfg(feature = "rings")]
 use uverbs_core::rings::Watched;
 use uverbs_core::sys::ForkToken;
-use uverbs_core::types::{Operation, SendFlags, SendRequest};
+use uverbs_core::types::{Operation, QpType, SendFlags, SendRequest};
 
 use crate::doorbell::Doorbell;
 #[cfg(feature = "rings")]
@@ -68,6 +69,9 @@ pub(crate) struct SendRing {
     usual_end: Number,
     /// Its requests are datagrams.
     datagrams: bool,
+    /// Its requests are to the peer of a connection, and may be any [basic](Operations::BASIC)
+    /// operation on one entry.
+    has_usual: bool,
     max_requests: u32,
     fork: ForkToken,
     tracker: Arc<QueuePairTracker>,
@@ -106,8 +110,9 @@ impl End {
 /// What was written and not submitted.
 #[derive(Clone, Copy, Debug)]
 struct Pending {
-    blocks: u32,
-    requests: u32,
+    /// Requests << 16 | blocks: one word, so that one more request is one addition. There are no
+    /// more of either than [`MAX_BLOCKS`](sizes::MAX_BLOCKS).
+    counts: u32,
     /// The flags of the [`End`] before it.
     flags: u32,
 }
@@ -115,11 +120,34 @@ struct Pending {
 impl Pending {
     /// Nothing, after a request that requires `flags` of the next one.
     const fn new(flags: u32) -> Self {
-        Self {
-            blocks: 0,
-            requests: 0,
-            flags,
-        }
+        Self { counts: 0, flags }
+    }
+
+    /// One more request, of `blocks` blocks.
+    #[inline]
+    fn add(&mut self, blocks: u32) {
+        self.counts = self.counts.wrapping_add(1 << 16 | blocks);
+    }
+
+    #[inline]
+    const fn blocks(self) -> u32 {
+        self.counts & 0xffff
+    }
+
+    #[inline]
+    const fn requests(self) -> u32 {
+        self.counts >> 16
+    }
+
+    #[inline]
+    const fn is_empty(self) -> bool {
+        self.counts == 0
+    }
+
+    /// It is one request.
+    #[inline]
+    const fn is_one(self) -> bool {
+        self.requests() == 1
     }
 }
 
@@ -130,7 +158,7 @@ pub(crate) struct Parts {
     pub(crate) operations: Operations,
     pub(crate) qpn: u32,
     pub(crate) signal_all: bool,
-    pub(crate) datagrams: bool,
+    pub(crate) kind: QpType,
     pub(crate) fork: ForkToken,
     pub(crate) tracker: Arc<QueuePairTracker>,
     pub(crate) record: Arc<Record>,
@@ -162,7 +190,10 @@ impl SendRing {
             },
             room: 0,
             usual_end: Number::default(),
-            datagrams: parts.datagrams,
+            datagrams: parts.kind == QpType::Ud,
+            has_usual: matches!(parts.kind, QpType::Rc | QpType::Uc)
+                && parts.sizes.usable_sge != 0
+                && parts.operations.contains(Operations::BASIC),
             gathered: if parts.sizes.usable_sge == 0 {
                 Operations::empty()
             } else {
@@ -201,7 +232,7 @@ impl SendRing {
     /// The same where `flags` are required of the next one.
     #[inline]
     fn usual_end_with(&self, flags: u32) -> Number {
-        if flags != self.always || self.datagrams || self.room == 0 {
+        if flags != self.always || !self.has_usual || self.room == 0 {
             return Number::default();
         }
         self.tail.after(self.room.into())
@@ -374,8 +405,7 @@ impl SendRing {
     fn go_on(&mut self, blocks: u32, head: u64) {
         self.end.block = self.end.block.wrapping_add(blocks);
         self.end.requests = self.end.requests.after(1);
-        self.pending.blocks = self.pending.blocks.wrapping_add(blocks);
-        self.pending.requests = self.pending.requests.wrapping_add(1);
+        self.pending.add(blocks);
         self.last = head;
     }
 

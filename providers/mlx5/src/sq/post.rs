@@ -53,8 +53,7 @@ impl contract::UsualSend for UsualSend<'_> {
     #[expect(unsafe_code, reason = "passes its obligations on")]
     #[inline(always)]
     unsafe fn post(self, request: SendRequest<'_>) -> bool {
-        let spot = self.ring.spot_with_room();
-        self.ring.put_usual(spot, request, IfUsual { spot })
+        self.ring.post_usual(request)
     }
 }
 
@@ -85,17 +84,15 @@ impl SendRing {
     #[expect(clippy::inline_always, reason = "a part of posting")]
     #[inline(always)]
     pub(crate) fn submit(&mut self) -> Result<(), PostError> {
-        let Pending {
-            blocks, requests, ..
-        } = self.pending;
-        if requests == 0 {
+        let pending = self.pending;
+        if pending.is_empty() {
             return Ok(());
         }
         if !self.fork.is_current() {
             self.abort();
             return Err(PostError::Forked);
         }
-        self.hand_over(blocks, requests == 1, self.last);
+        self.hand_over(pending.blocks(), pending.is_one(), self.last);
         self.pending = Pending::new(self.end.flags);
         Ok(())
     }
@@ -135,7 +132,15 @@ impl SendRing {
     #[expect(clippy::inline_always, reason = "a part of posting")]
     #[inline(always)]
     pub(crate) fn usual_send(&mut self) -> Option<UsualSend<'_>> {
-        (self.pending.requests == 0).then_some(UsualSend { ring: self })
+        self.pending.is_empty().then_some(UsualSend { ring: self })
+    }
+
+    /// Posts a usual request; otherwise nothing is done. Nothing is pending.
+    #[expect(clippy::inline_always, reason = "a part of posting")]
+    #[inline(always)]
+    pub(super) fn post_usual(&mut self, request: SendRequest<'_>) -> bool {
+        let spot = self.spot_with_room();
+        self.put_usual(spot, request, IfUsual { spot })
     }
 
     /// Submits the request of one block that was put at `spot`, the end, and starts with the word
@@ -204,20 +209,17 @@ impl SendRing {
     /// Takes back what was put and not submitted.
     #[inline]
     pub(crate) fn abort(&mut self) {
-        if self.pending.requests != 0 {
+        if !self.pending.is_empty() {
             self.take_back();
         }
     }
 
     #[cold]
     fn take_back(&mut self) {
-        let Pending {
-            blocks,
-            requests,
-            flags,
-        } = self.pending;
+        let pending @ Pending { flags, .. } = self.pending;
+        let blocks = pending.blocks();
         self.end.block = self.end.block.wrapping_sub(blocks);
-        self.end.requests = self.end.requests.before(requests.into());
+        self.end.requests = self.end.requests.before(pending.requests().into());
         self.end.flags = flags;
         self.pending = Pending::new(flags);
         self.set_usual_end();

@@ -16,8 +16,8 @@ use crate::wqe::{self, control};
 pub struct Prepared {
     template: Template,
     needs: Operations,
-    opcode: u32,
-    units: u32,
+    /// The part of the control segment's first word that does not depend on the queue.
+    head: u64,
     completion: SentKind,
     /// The control segment's last word, with the flags that the request was described with.
     tail: u64,
@@ -39,8 +39,7 @@ impl Prepared {
         Self {
             template: *template,
             needs: shape.needs,
-            opcode: shape.opcode,
-            units: shape.units_before_data() + 2,
+            head: wqe::control_known(shape.opcode, shape.units_before_data() + 2),
             completion: SentKind::of(shape.completion),
             tail: wqe::control_tail(flags, shape.immediate),
             has_remote: shape.remote.is_some(),
@@ -75,7 +74,7 @@ impl SendRing {
         if !is_usual {
             return putting.posting_apart(self, prepared, posting);
         }
-        let head = wqe::control_head(prepared.opcode, spot.block, self.queue, prepared.units);
+        let head = wqe::control_head_of(prepared.head, spot.block, self.queue);
         let tail = prepared.tail | self.always_tail;
         let block = self.ring.block(spot.block);
         self.track(

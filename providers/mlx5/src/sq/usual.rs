@@ -12,7 +12,8 @@ use uverbs_core::types::{Payload, Posting, SendFlags, SendRequest, Sge};
 use super::shape::Shape;
 use super::{End, Prepared, SendRing};
 use crate::tracker::{Number, SentKind};
-use crate::wqe::{self, BLOCK_UNITS, UNIT, Unit, control, opcode};
+use crate::wqe::operations::Operations;
+use crate::wqe::{self, BLOCK_UNITS, UNIT, Unit, opcode};
 
 /// The byte of a request where inline data starts, after its length.
 #[inline]
@@ -91,6 +92,13 @@ impl SendRing {
         }
     }
 
+    /// Whether operations take an entry, in a ring with a free [spot](Self::spot).
+    #[inline(always)]
+    pub(super) fn gathers(&self, needed: Operations) -> bool {
+        // There is no such spot in others.
+        Operations::BASIC.contains(needed) || self.gathered.contains(needed)
+    }
+
     /// The same, after a look for room if it seems that there is none.
     #[inline(always)]
     pub(super) fn spot_with_room(&mut self) -> Spot {
@@ -114,7 +122,7 @@ impl SendRing {
     /// Puts a request to the peer of a connection.
     #[inline(always)]
     pub(crate) fn put(&mut self, request: &SendRequest<'_>) -> Result<(), PostError> {
-        let spot = self.spot();
+        let spot = self.spot_with_room();
         self.put_usual(spot, *request, Behind)
     }
 
@@ -148,7 +156,7 @@ impl SendRing {
         match payload {
             Payload::Gather([sge]) => {
                 let sge = *sge;
-                if is_usual && self.gathered.contains(shape.needs) && shape.takes(&sge) {
+                if is_usual && self.gathers(shape.needs) && shape.takes(&sge) {
                     let head = self.write_gather(spot, &shape, [], wr_id, flags, &sge);
                     putting.written(self, head)
                 } else {
@@ -248,7 +256,7 @@ impl SendRing {
     /// The control segment.
     #[inline(always)]
     fn control(&self, spot: Spot, shape: &Shape, flags: SendFlags, units: u32) -> Unit {
-        let tail = wqe::control_tail(control::flags(flags, 0, 0), shape.immediate);
+        let tail = wqe::usual_tail(flags, shape.immediate);
         [
             wqe::control_head(shape.opcode, spot.block, self.queue, units),
             tail | self.always_tail,

@@ -17,7 +17,7 @@ use uverbs_core::Slots;
 use uverbs_core::types::WcOpcode;
 
 use crate::cqe::Checksums;
-use crate::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use crate::sync::atomic::{AtomicU64, Ordering};
 pub(crate) use scatter::ScatterTracker;
 use side::{Run, Side};
 pub(crate) use srq::SrqTracker;
@@ -142,6 +142,12 @@ impl SentKind {
             6 => WcOpcode::LocalInvalidate,
             _ => WcOpcode::Tso,
         }
+    }
+
+    /// The number of that opcode.
+    #[inline]
+    pub(crate) const fn raw(self) -> u32 {
+        (self.0 & 7) as u32
     }
 }
 
@@ -365,12 +371,43 @@ impl<T> Request<T> {
     }
 }
 
+/// What its completions say of a queue pair: its number in the device, and whether that checks the
+/// checksums of the packets that it receives. One word, so that a poller that keeps both moves one.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Identity(u64);
+
+impl Identity {
+    pub(crate) const fn new(number: u32, checksums: Checksums) -> Self {
+        Self((checksums.raw() as u64) << 32 | number as u64)
+    }
+
+    #[inline]
+    #[expect(clippy::cast_possible_truncation, reason = "the lower half")]
+    pub(crate) const fn number(self) -> u32 {
+        self.0 as u32
+    }
+
+    #[inline]
+    pub(crate) const fn checksums(self) -> Checksums {
+        Checksums::of((self.0 >> 32) as u32)
+    }
+
+    /// The word.
+    #[inline]
+    pub(crate) const fn raw(self) -> u64 {
+        self.0
+    }
+
+    /// What the word stands for.
+    pub(crate) const fn of(raw: u64) -> Self {
+        Self(raw)
+    }
+}
+
 /// A queue pair.
 #[derive(Debug)]
 pub(crate) struct QueuePairTracker {
-    number: AtomicU32,
-    /// Whether the device checks the checksums of received packets.
-    checksums: Checksums,
+    identity: AtomicU64,
     pub(crate) send: SendTracker,
     pub(crate) recv: Receives,
     /// Its count is that of requests of its own receive queue. It begins with a multiple of the
@@ -384,8 +421,7 @@ impl QueuePairTracker {
     /// A queue pair with `blocks` blocks of send queue.
     pub(crate) fn new(blocks: u32, recv: Receives) -> Self {
         Self {
-            number: AtomicU32::new(0),
-            checksums: Checksums::MEANINGLESS,
+            identity: AtomicU64::new(Identity::new(0, Checksums::MEANINGLESS).0),
             send: SendTracker::new(blocks),
             recv,
             received: Side::new(0),
@@ -418,26 +454,32 @@ impl QueuePairTracker {
 
     /// The same for an Ethernet queue, whose packets have checksums that the device verifies.
     pub(crate) fn checksummed(self) -> Self {
-        Self {
-            checksums: Checksums::CHECKED,
-            ..self
-        }
+        let identity = Identity::new(self.number(), Checksums::CHECKED);
+        self.identity.store(identity.0, Ordering::Relaxed);
+        self
     }
 
     /// The checksum status in completions of its receives.
     #[inline]
     pub(crate) fn checksums(&self) -> Checksums {
-        self.checksums
+        self.identity().checksums()
     }
 
     /// The device's number of the queue pair.
     #[inline]
     pub(crate) fn number(&self) -> u32 {
-        self.number.load(Ordering::Relaxed)
+        self.identity().number()
+    }
+
+    /// Both.
+    #[inline]
+    pub(crate) fn identity(&self) -> Identity {
+        Identity(self.identity.load(Ordering::Relaxed))
     }
 
     pub(crate) fn set_number(&self, number: u32) {
-        self.number.store(number, Ordering::Relaxed);
+        let identity = Identity::new(number, self.checksums());
+        self.identity.store(identity.0, Ordering::Relaxed);
     }
 
     /// Begins an incarnation, at its creation or a reset: completions before these indexes do not

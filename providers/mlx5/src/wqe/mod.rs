@@ -12,7 +12,7 @@ pub(crate) mod sizes;
 pub(crate) mod umr;
 
 pub use place::Place;
-use uverbs_core::types::{Remote, Sge};
+use uverbs_core::types::{Remote, SendFlags, Sge};
 
 /// The unit in which the size of work requests is counted.
 pub(crate) type Unit = [u64; 2];
@@ -65,6 +65,23 @@ pub(crate) mod control {
         flags | if flags & FENCE == 0 { usual } else { always }
     }
 
+    /// The same of a request of which nothing else is required, as the last word of a control
+    /// segment.
+    #[inline]
+    pub(crate) const fn word(requested: SendFlags) -> u64 {
+        WORDS[(requested.bits() & 7) as usize]
+    }
+
+    const WORDS: [u64; 8] = {
+        let mut words = [0; 8];
+        let mut at = 0;
+        while at < words.len() {
+            words[at] = super::control_tail(TABLE[at], 0);
+            at += 1;
+        }
+        words
+    };
+
     /// Indexed by fence (1), signaled (2) and solicited (4).
     const TABLE: [u32; 8] = {
         let both = SIGNALED | SOLICITED;
@@ -100,8 +117,18 @@ pub(crate) const fn queue_word(qpn: u32) -> u64 {
 /// [`queue_word`]. The highest byte of `opcode` modifies it.
 #[inline]
 pub(crate) const fn control_head(opcode: u32, index: u32, queue: u64, units: u32) -> u64 {
-    // What the caller knows is one number, which leaves two to be added.
-    let known = (opcode as u64) << 32 | units as u64;
+    control_head_of(control_known(opcode, units), index, queue)
+}
+
+/// The part of it that does not depend on the queue, in host order.
+#[inline]
+pub(crate) const fn control_known(opcode: u32, units: u32) -> u64 {
+    (opcode as u64) << 32 | units as u64
+}
+
+/// The whole with that part.
+#[inline]
+pub(crate) const fn control_head_of(known: u64, index: u32, queue: u64) -> u64 {
     (((index & 0xffff) as u64) << 40 | queue | known).to_be()
 }
 
@@ -116,6 +143,12 @@ pub(crate) const fn stream_bits(stream: u16) -> u32 {
 #[inline]
 pub(crate) const fn control_tail(flags: u32, immediate: u32) -> u64 {
     words(flags, immediate)
+}
+
+/// The same for a request of which nothing is required but its flags.
+#[inline]
+pub(crate) const fn usual_tail(flags: SendFlags, immediate: u32) -> u64 {
+    control::word(flags) | (immediate as u64).to_be()
 }
 
 /// An address in the peer's memory.

@@ -25,6 +25,9 @@ bitflags! {
 }
 
 impl Operations {
+    /// What every connection has.
+    pub(crate) const BASIC: Self = Self::SEND.union(Self::SEND_IMM).union(Self::WRITE);
+
     /// The operations of a transport. Driver queue pairs are DC initiators.
     pub(crate) fn of(kind: QpType, atomics: AtomicCap) -> Self {
         let unreliable =

@@ -8,6 +8,10 @@ use crate::wqe::{MAX_UNITS, UNIT};
 /// Bytes of a block of a send queue.
 pub(crate) const BLOCK: u32 = 64;
 
+/// The most blocks of a send queue that this crate uses, whatever the device offers: it counts them
+/// in 16 bits, and so do senders.
+pub(crate) const MAX_BLOCKS: u32 = 1 << 15;
+
 /// The number of bytes that Ethernet sends carry inline unless the device requires none.
 pub(crate) const ETH_MIN_INLINE: u32 = 18;
 

@@ -96,7 +96,7 @@ extern "C" fn set_dc_addr_stream(
         stream,
     });
     if let Ok(own) = qp.get() {
-        own.0.compose(|batch| batch.send_to(to));
+        own.0.compose(|batch| batch.send_to(&own.0, to));
     }
 }
 

@@ -33,7 +33,7 @@ pub(crate) use rss::{
     IndirectionTable, Wq, create_spreading, create_table, create_wq, destroy_table, destroy_wq,
     modify_wq,
 };
-pub(crate) use to::{To, put, put_known, with_headers};
+pub(crate) use to::{To, post_usual, put, put_composed, put_known, with_headers};
 pub(crate) use xrc::{Xrcd, close_xrcd, open_xrcd};
 
 use crate::answer::Answer;

@@ -243,6 +243,7 @@ extern "C" fn post_recv(
         post::post(
             queue,
             first,
+            first,
             bad,
             |queue, request| {
                 // SAFETY: as `ibv_post_wq_recv` asks, the program keeps the memory, registered and

@@ -8,7 +8,7 @@
 
 use uverbs_any::{AnyQp, Of};
 use uverbs_core::PostError;
-use uverbs_core::contract::Qp as _;
+use uverbs_core::contract::{Qp as _, UsualSend as _};
 use uverbs_core::types::{Payload, SendRequest};
 use uverbs_mlx5::{DcDestination, Frame, QpExtra, QueuePair};
 
@@ -50,6 +50,25 @@ pub(crate) struct Target {
 pub(crate) fn put_known(queue: &mut AnyQp, request: &SendRequest<'_>) -> Result<(), PostError> {
     // SAFETY: as in `put`.
     unsafe { queue.put_send(request) }
+}
+
+/// Posts such a request by itself if that is little work. Whether it was posted.
+#[expect(clippy::inline_always, reason = "a part of posting")]
+#[inline(always)]
+pub(crate) fn post_usual(queue: &mut AnyQp, request: SendRequest<'_>) -> bool {
+    let Some(place) = queue.usual_send() else {
+        return false;
+    };
+    // SAFETY: as in `put`.
+    unsafe { place.post(request) }
+}
+
+/// Puts such a request into the ring if that is little work. Whether it was put.
+#[expect(clippy::inline_always, reason = "a part of posting")]
+#[inline(always)]
+pub(crate) fn put_composed<'r>(queue: &mut AnyQp, request: impl Fn() -> SendRequest<'r>) -> bool {
+    // SAFETY: as in `put`.
+    unsafe { queue.put_composed(request) }
 }
 
 /// Puts a request into the ring.

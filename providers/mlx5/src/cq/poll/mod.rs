@@ -14,6 +14,7 @@ mod owners;
 
 use std::sync::Arc;
 
+use uverbs_core::contract::Usual as Short;
 #[cfg(feature = "rings")]
 use uverbs_core::rings::Watched;
 use uverbs_core::types::WorkCompletion;
@@ -21,13 +22,13 @@ use uverbs_core::{PollError, Result};
 
 use crate::cqe::CqShared;
 use crate::cqe::ring::{CqRing, Look, Reader};
-use crate::cqe::{Checksums, Entry, format, opcode};
+use crate::cqe::{Entry, format, opcode};
 #[cfg(feature = "rings")]
 use crate::rings::Completions;
 use crate::sync::barrier;
 use crate::tracker::table::Trackers;
-use crate::tracker::{QueuePairTracker, RecvRun, SendRun};
-pub(crate) use found::{Destination, Found, Returned};
+use crate::tracker::{Identity, QueuePairTracker, RecvRun, SendRun};
+pub(crate) use found::{At, Destination, Fill, Formed, Found, Own, Returned, read};
 pub(crate) use left::Left;
 use owners::Owners;
 
@@ -110,6 +111,12 @@ impl Consumer {
         self.reader.position()
     }
 
+    /// The same as the device counts.
+    #[inline]
+    pub(crate) fn count(&self) -> u64 {
+        self.reader.count()
+    }
+
     /// Continues in another ring, at the same position.
     pub(crate) fn move_to(&mut self, ring: Arc<CqRing>) {
         self.reader = ring.reader(self.position());
@@ -155,6 +162,24 @@ impl Consumer {
         self.owners.received(self.position(), look, to)
     }
 
+    /// Takes the next entry if it is of a kind that takes few steps and no call of a function;
+    /// others stay.
+    #[expect(clippy::inline_always, reason = "a part of polling")]
+    #[inline(always)]
+    pub(crate) fn take_short<D: Destination<Done = ()>>(&mut self, to: &mut D) -> Short {
+        let taken = match self.look() {
+            Next::None => return Short::None,
+            Next::Sent(look) => self.sent(look, to),
+            Next::Received(look) => self.owners.received_of_own(self.position(), look, to),
+            Next::Other => None,
+        };
+        let Some(()) = taken else {
+            return Short::Other;
+        };
+        self.took();
+        Short::Taken
+    }
+
     /// One more entry was taken.
     #[expect(clippy::inline_always, reason = "a part of polling")]
     #[inline(always)]
@@ -184,7 +209,7 @@ impl Consumer {
     /// As [`next`](Self::next), for the first entry; the error of a later one is left for the next
     /// call.
     #[inline]
-    pub(crate) fn fill<T: Found>(&mut self, out: &mut [T]) -> Result<usize, PollError> {
+    pub(crate) fn fill<F: Fill<T>, T>(&mut self, out: &mut [T]) -> Result<usize, PollError> {
         let mut count = 0;
         while let Some(rest) = out.get_mut(count..)
             && !rest.is_empty()
@@ -192,9 +217,9 @@ impl Consumer {
             let look = self.reader.look();
             let before = self.position();
             if look.is(opcode::REQUEST) {
-                self.take_sent(rest);
+                self.take_sent::<F, T>(rest);
             } else if look.is(opcode::RECEIVE) {
-                self.take_received(rest);
+                self.take_received::<F, T>(rest);
             } else if !look.is_there() {
                 break;
             }
@@ -208,7 +233,7 @@ impl Consumer {
                 continue;
             }
             match self.next() {
-                Ok(Some(done)) => rest[0] = done.into(),
+                Ok(Some(done)) => F::other(&mut rest[0], done),
                 Ok(None) => break,
                 Err(error) if count == 0 => return Err(error),
                 Err(_) => {
@@ -225,14 +250,14 @@ impl Consumer {
 
     /// Takes consecutive entries: successful requests of one known queue pair.
     #[inline(never)]
-    fn take_sent<T: Found>(&mut self, out: &mut [T]) {
+    fn take_sent<F: Fill<T>, T>(&mut self, out: &mut [T]) {
         self.take_alike(
             out,
             opcode::REQUEST,
             |pair| Some(pair.sends()),
-            |run, entry, (number, _), slot| {
+            |run, entry, pair, slot| {
                 let sent = run.completed(entry.tail.counter())?;
-                slot.put_sent(entry, sent, number);
+                F::sent(slot, entry, sent, pair.number());
                 Some(())
             },
             SendRun::end,
@@ -242,14 +267,14 @@ impl Consumer {
     /// Takes consecutive entries: messages received by one known queue pair with a receive queue of
     /// its own, or one at a time those of shared ones.
     #[inline(never)]
-    fn take_received<T: Found>(&mut self, out: &mut [T]) {
+    fn take_received<F: Fill<T>, T>(&mut self, out: &mut [T]) {
         let before = self.position();
         self.take_alike(
             out,
             opcode::RECEIVE,
             QueuePairTracker::receives,
-            |run, entry, (number, checksums), slot| {
-                *slot = T::received(entry, run.completed(), number, checksums);
+            |run, entry, pair, slot| {
+                F::received(slot, entry, run.completed(), pair);
                 Some(())
             },
             RecvRun::end,
@@ -261,7 +286,7 @@ impl Consumer {
             let Next::Received(look) = self.look() else {
                 return;
             };
-            let Some(()) = self.received(look, slot) else {
+            let Some(()) = self.received(look, &mut At::<F, T>::new(slot)) else {
                 return;
             };
             self.took();
@@ -280,7 +305,7 @@ impl Consumer {
         out: &mut [T],
         kind: u32,
         begin: impl FnOnce(&'s QueuePairTracker) -> Option<R>,
-        take: impl Fn(&mut R, &Entry<'_>, (u32, Checksums), &mut T) -> Option<()>,
+        take: impl Fn(&mut R, &Entry<'_>, Identity, &mut T) -> Option<()>,
         end: impl FnOnce(R, u64) -> bool,
     ) {
         let start = self.position();
@@ -294,8 +319,7 @@ impl Consumer {
             return;
         };
         let index = first.raw_index();
-        let device_number = pair.number();
-        let checksums = pair.checksums();
+        let identity = pair.identity();
         self.reader.zip_while(out, |look, slot| {
             if !look.is(kind) {
                 return false;
@@ -305,7 +329,7 @@ impl Consumer {
             if entry.raw_index() != index {
                 return false;
             }
-            take(&mut run, &entry, (device_number, checksums), slot).is_some()
+            take(&mut run, &entry, identity, slot).is_some()
         });
         if !end(run, start) {
             self.reader = self.ring.reader(start);

@@ -90,7 +90,28 @@ impl Owners {
             }
             None => pair.received_shared(position, look.tail.counter())?,
         };
-        Some(to.received(&entry, wr_id, pair.number(), pair.checksums()))
+        Some(to.received(&entry, wr_id, pair.identity()))
+    }
+
+    /// The same for a message by a request of the queue pair's own queue.
+    #[expect(
+        clippy::inline_always,
+        reason = "a completion is built where its user wants it"
+    )]
+    #[inline(always)]
+    pub(super) fn received_of_own<D: Destination>(
+        &self,
+        position: u64,
+        look: Look<'_>,
+        to: &mut D,
+    ) -> Option<D::Done> {
+        barrier::from_device();
+        let entry = Entry::new(look.block, look.tail);
+        let pair = self.known_pair(&entry)?;
+        let mut run = pair.receives()?;
+        let wr_id = run.completed();
+        run.end(position).then_some(())?;
+        Some(to.received(&entry, wr_id, pair.identity()))
     }
 
     /// The completion for an entry; `None` if its queue no longer exists.

@@ -9,7 +9,7 @@ use uverbs_core::PollError;
 use uverbs_core::types::{WcOpcode, WorkCompletion};
 
 use super::*;
-use crate::cq::poll::{Consumer, Usual};
+use crate::cq::poll::{Consumer, Own, Usual};
 use crate::cqe::CqShared;
 use crate::tracker::table::{Owner, Trackers};
 use crate::tracker::{QueuePairTracker, Receives, RecvTracker};
@@ -138,7 +138,7 @@ impl Device {
                         1
                     }
                 },
-                _ => self.consumer.fill(&mut out).unwrap(),
+                _ => self.consumer.fill::<Own, _>(&mut out).unwrap(),
             };
             if count == 0 {
                 return all;
@@ -291,10 +291,10 @@ fn f24_impossible_titles_are_reported() {
         title[TAIL] = title[TAIL] & !0xf0 | u64::from(kind) << 4;
         device.write_all(1, &title);
         let mut out = [WorkCompletion::default(); 4];
-        assert_eq!(device.consumer.fill(&mut out), Ok(1));
+        assert_eq!(device.consumer.fill::<Own, _>(&mut out), Ok(1));
         for _ in 0..3 {
             assert_eq!(
-                device.consumer.fill(&mut out),
+                device.consumer.fill::<Own, _>(&mut out),
                 Err(PollError::Corrupt),
                 "{count} {kind}"
             );

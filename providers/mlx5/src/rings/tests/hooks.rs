@@ -87,7 +87,7 @@ fn send_requests_are_reported_when_they_are_submitted() {
         operations: Operations::of(QpType::Rc, AtomicCap::Device),
         qpn: QPN,
         signal_all: false,
-        datagrams: false,
+        kind: QpType::Rc,
         fork: ForkToken::current(),
         tracker,
         record: record(),

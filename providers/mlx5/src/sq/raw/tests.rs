@@ -39,7 +39,7 @@ fn queue() -> SendRing {
         operations: Operations::of(QpType::RawPacket, AtomicCap::None),
         qpn: 0x12,
         signal_all: true,
-        datagrams: false,
+        kind: QpType::RawPacket,
         fork: ForkToken::current(),
         tracker: Arc::new(QueuePairTracker::new(sizes.blocks, Receives::None)),
         record: Arc::new(Records::new(64).take().unwrap()),

@@ -5,6 +5,7 @@
     reason = "tests of small numbers"
 )]
 
+mod composed;
 mod decode;
 mod edges;
 mod typed;
@@ -66,7 +67,7 @@ fn queue(kind: QpType, max_send_wr: u32, blocks: u32) -> Queue {
         operations: Operations::of(kind, AtomicCap::Device),
         qpn: QPN,
         signal_all: false,
-        datagrams: kind == QpType::Ud,
+        kind,
         fork: ForkToken::current(),
         tracker: Arc::clone(&tracker),
         record: Arc::clone(&record),

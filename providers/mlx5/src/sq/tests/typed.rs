@@ -8,7 +8,12 @@ use uverbs_core::types::{Posting, Template};
 use super::*;
 
 /// Puts one of the script's requests wherever `put` does.
-fn ask<T>(kind: QpType, wr_id: u64, asked: &Asked, put: impl FnOnce(&SendRequest<'_>) -> T) -> T {
+pub(super) fn ask<T>(
+    kind: QpType,
+    wr_id: u64,
+    asked: &Asked,
+    put: impl FnOnce(&SendRequest<'_>) -> T,
+) -> T {
     let (_, file) = Scripted::new();
     let address = Address::new(&file, None, 0, [0x5a; 88]);
     let binding = binding();
@@ -39,7 +44,7 @@ fn ask<T>(kind: QpType, wr_id: u64, asked: &Asked, put: impl FnOnce(&SendRequest
 }
 
 /// What is visible of a queue.
-fn seen(queue: &Queue) -> (Vec<u8>, u32, Vec<u8>, (u32, Number, u32)) {
+pub(super) fn seen(queue: &Queue) -> (Vec<u8>, u32, Vec<u8>, (u32, Number, u32)) {
     let end = queue.ring.end;
     (
         queue.bytes(),

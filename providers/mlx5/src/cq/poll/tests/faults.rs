@@ -35,7 +35,7 @@ fn a_faulted_receive_is_reposted_without_a_completion() {
                 return device.poll();
             }
             let mut out = [WorkCompletion::default(); 4];
-            let count = device.consumer.fill(&mut out).unwrap();
+            let count = device.consumer.fill::<Own, _>(&mut out).unwrap();
             assert!(count <= 1);
             (count == 1).then_some(out[0])
         };

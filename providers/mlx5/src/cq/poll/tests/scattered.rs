@@ -78,7 +78,7 @@ fn a_message_in_its_completion_is_copied_to_the_sges_of_its_request() {
         // A message that was too long for an entry is delivered as usual.
         device.write(opcode::RECEIVE, number, 3, [0, 0, 0, 70, 0, 0]);
         let mut out = [WorkCompletion::default(); 8];
-        assert_eq!(device.consumer.fill(&mut out).unwrap(), 4);
+        assert_eq!(device.consumer.fill::<Own, _>(&mut out).unwrap(), 4);
         for (at, done) in out[..3].iter().enumerate() {
             assert_eq!(
                 (done.wr_id, done.status),
