@@ -89,6 +89,7 @@ fn play(device: &str, clients: usize, each: usize) -> Result<(), Failure> {
     let all_here = Arc::new(Barrier::new(clients * each));
     let for_all = (Arc::clone(&hub), Arc::clone(&store));
     thread::spawn(move || accept(&listener, &for_all.0, &for_all.1, &all_here));
+    let threads = of_this_process("Threads:")?;
 
     for wave in 1..=2 {
         let (killed, finished) = (clients / 2, clients - clients / 2);
@@ -100,7 +101,7 @@ fn play(device: &str, clients: usize, each: usize) -> Result<(), Failure> {
         until("all set a value", limit, || {
             lock(&store).len() == clients * each
         })?;
-        let with_all = resident()?;
+        let with_all = of_this_process("VmRSS:")?;
         for process in processes.iter_mut().take(killed) {
             process.kill()?; // SIGKILL
             process.wait()?;
@@ -112,24 +113,23 @@ fn play(device: &str, clients: usize, each: usize) -> Result<(), Failure> {
         }
         until("all are gone, and their threads and buffers", limit, || {
             let counts = hub.counts();
-            // Each thread has the store, as this one and the one that accepts.
-            let threads = Arc::strong_count(&store) - 2;
-            counts.connections + threads == 0 && counts.buffers == counts.free_buffers
+            let threads_left = of_this_process("Threads:").is_ok_and(|now| now > threads);
+            counts.connections == 0 && !threads_left && counts.buffers == counts.free_buffers
         })?;
         lock(&store).clear();
-        let (buffers, after) = (hub.counts().buffers, resident()?);
+        let (buffers, after) = (hub.counts().buffers, of_this_process("VmRSS:")?);
         println!("{killed} clients were killed, {finished} finished, nothing leaked");
         println!("wave {wave}: {buffers} buffers, {with_all} kB with all, {after} kB after");
     }
     Ok(())
 }
 
-/// How much memory this process has.
-fn resident() -> Result<u64, Failure> {
+/// What the kernel says of this process, such as how much memory it has.
+fn of_this_process(what: &'static str) -> Result<u64, Failure> {
     let status = std::fs::read_to_string("/proc/self/status")?;
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+    let line = status.lines().find_map(|line| line.strip_prefix(what));
     let number = line.and_then(|line| line.split_whitespace().next());
-    Ok(number.ok_or("no VmRSS")?.parse()?)
+    Ok(number.ok_or(what)?.parse()?)
 }
 
 fn start(device: &str, rounds: usize, each: usize, to: SocketAddr) -> std::io::Result<Child> {
