@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #define MANY 64
@@ -27,6 +28,71 @@ static void fail(const char *what)
 {
 	perror(what);
 	exit(1);
+}
+
+/* Of a device in this process, which works when it is told to (../preload): absent if the device is elsewhere. */
+extern void device_works(void) __attribute__((weak));
+
+/* Lets the device work before the next look at a queue. */
+static void give_way(void)
+{
+	if (device_works)
+		device_works();
+	else
+		usleep(500);
+}
+
+/* How long each run of a loop took, in nanoseconds for an operation. */
+static struct loop {
+	const char *name;
+	double *each;
+	int count;
+} loops[MANY];
+
+static int rounds;
+
+static struct loop *loop_of(const char *name)
+{
+	struct loop *loop = loops;
+
+	while (loop->name && strcmp(loop->name, name))
+		loop++;
+	if (!loop->name) {
+		loop->name = name;
+		loop->each = calloc(rounds, sizeof(*loop->each));
+		if (!loop->each)
+			fail("calloc");
+	}
+	return loop;
+}
+
+/* Runs a loop, timed under its name. */
+#define RUN(function, ...)                                                                                   \
+	({                                                                                                   \
+		struct loop *loop = loop_of(#function);                                                      \
+		struct timespec start, end;                                                                  \
+		clock_gettime(CLOCK_MONOTONIC, &start);                                                      \
+		int result = function(__VA_ARGS__);                                                          \
+		clock_gettime(CLOCK_MONOTONIC, &end);                                                        \
+		loop->each[loop->count++] =                                                                  \
+			((end.tv_sec - start.tv_sec) * 1e9 + (end.tv_nsec - start.tv_nsec)) / MANY;          \
+		result;                                                                                      \
+	})
+
+static int by_size(const void *one, const void *other)
+{
+	double a = *(const double *)one, b = *(const double *)other;
+
+	return (a > b) - (a < b);
+}
+
+/* Prints the least and the median time of each loop. */
+static void print_times(void)
+{
+	for (struct loop *loop = loops; loop->name; loop++) {
+		qsort(loop->each, loop->count, sizeof(*loop->each), by_size);
+		printf("%s %.2f %.2f\n", loop->name, loop->each[0], loop->each[loop->count / 2]);
+	}
 }
 
 static struct ibv_sge piece(const char *memory, const struct ibv_mr *mr, int at, int length)
@@ -68,6 +134,16 @@ static struct ibv_context *open_device(const char *name)
 		if (!strcmp(ibv_get_device_name(list[n]), name))
 			return ibv_open_device(list[n]);
 	return NULL;
+}
+
+/* DEVICE ROUNDS [time] */
+static struct ibv_context *begin(int argc, char **argv)
+{
+	struct ibv_context *context = argc == 3 || argc == 4 ? open_device(argv[1]) : NULL;
+
+	if (!context || (rounds = atoi(argv[2])) < 1 || (argc == 4 && strcmp(argv[3], "time")))
+		fail("DEVICE ROUNDS [time]");
+	return context;
 }
 
 static void describe(struct posting *data, const char *memory)

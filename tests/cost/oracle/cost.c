@@ -1,4 +1,4 @@
-/* The loops of src/main.rs and of ../downstream with libibverbs, to be compared: cost DEVICE ROUNDS. Functions named
+/* The loops of src/main.rs and of ../downstream with libibverbs, to be compared: cost DEVICE ROUNDS [time]. Functions named
    counted_* are counted. */
 
 #include "common.h"
@@ -229,7 +229,7 @@ static void take(struct ibv_cq *cq, int count)
 			fail("completion");
 		count -= got;
 		if (!got)
-			usleep(500);
+			give_way();
 	}
 }
 
@@ -273,12 +273,12 @@ int main(int argc, char **argv)
 	static struct ibv_sge pieces[MANY];
 	static struct ibv_wc done[AT_ONCE], kept[MANY];
 	static struct posting data[MANY];
-	struct ibv_context *context = argc == 3 ? open_device(argv[1]) : NULL;
+	struct ibv_context *context = begin(argc, argv);
 	struct ibv_port_attr port;
 	uint64_t sum = 0;
 
-	if (!context || ibv_query_port(context, 1, &port))
-		fail("cost DEVICE ROUNDS");
+	if (ibv_query_port(context, 1, &port))
+		fail("ibv_query_port");
 	struct ibv_pd *pd = ibv_alloc_pd(context);
 	struct ibv_mr *mr = ibv_reg_mr(pd, memory, BUFFER, ACCESS);
 	struct ibv_cq *send_cq = ibv_create_cq(context, 4 * MANY, NULL, NULL, 0);
@@ -291,48 +291,50 @@ int main(int argc, char **argv)
 	connect(sender, receiver->qp_num, port.lid);
 	describe(data, memory);
 
-	for (int round = atoi(argv[2]); round > 0; round--) {
-		if (counted_receive(receiver, mr, memory))
+	for (int round = 0; round < rounds; round++) {
+		if (RUN(counted_receive, receiver, mr, memory))
 			fail("receive");
-		if (counted_inline(sender, memory))
+		if (RUN(counted_inline, sender, memory))
 			fail("inline");
 		take(send_cq, MANY);
-		if (counted_poll_received(recv_cq, &sum))
+		if (RUN(counted_poll_received, recv_cq, &sum))
 			fail("poll received");
-		if (counted_receive_batch(receiver, mr, memory, receives, pieces))
+		if (RUN(counted_receive_batch, receiver, mr, memory, receives, pieces))
 			fail("receives");
-		if (counted_send(sender, mr, memory))
+		if (RUN(counted_send, sender, mr, memory))
 			fail("send");
 		take(send_cq, MANY);
-		if (counted_poll_many_received(recv_cq, done, &sum))
+		if (RUN(counted_poll_many_received, recv_cq, done, &sum))
 			fail("poll of many received");
-		if (counted_write(sender, mr, memory))
+		if (RUN(counted_write, sender, mr, memory))
 			fail("write");
 		mark(sender, receiver, recv_cq);
-		if (counted_poll(send_cq, &sum))
+		if (RUN(counted_poll, send_cq, &sum))
 			fail("poll");
-		if (counted_read(sender, mr, memory))
+		if (RUN(counted_read, sender, mr, memory))
 			fail("read");
 		mark(sender, receiver, recv_cq);
-		if (counted_whole(send_cq, kept))
+		if (RUN(counted_whole, send_cq, kept))
 			fail("poll of whole");
-		if (counted_batch(sender, mr, memory, chain, pieces))
+		if (RUN(counted_batch, sender, mr, memory, chain, pieces))
 			fail("batch");
 		mark(sender, receiver, recv_cq);
-		if (counted_poll_many(send_cq, done, &sum))
+		if (RUN(counted_poll_many, send_cq, done, &sum))
 			fail("poll of many");
-		if (counted_poll_empty(send_cq) || counted_poll_into_empty(send_cq, done))
+		if (RUN(counted_poll_empty, send_cq) || RUN(counted_poll_into_empty, send_cq, done))
 			fail("poll of nothing");
-		if (counted_list_of_data(sender, mr, data, chain, pieces))
+		if (RUN(counted_list_of_data, sender, mr, data, chain, pieces))
 			fail("list");
 		finish(sender, receiver);
-		if (counted_one_of_data(sender, mr, data))
+		if (RUN(counted_one_of_data, sender, mr, data))
 			fail("data");
 		finish(sender, receiver);
-		if (counted_atomic(sender, mr, memory))
+		if (RUN(counted_atomic, sender, mr, memory))
 			fail("atomic");
 		finish(sender, receiver);
 	}
 	printf("%llu\n", (unsigned long long)(sum + kept[0].wr_id));
+	if (argc == 4)
+		print_times();
 	return 0;
 }

@@ -1,4 +1,4 @@
-/* The loops of cost.c with the newer functions, ibv_wr_* and ibv_start_poll: cost-extended DEVICE ROUNDS. */
+/* The loops of cost.c with the newer functions, ibv_wr_* and ibv_start_poll: cost-extended DEVICE ROUNDS [time]. */
 
 #include "common.h"
 
@@ -182,7 +182,7 @@ static void take_all(struct ibv_cq_ex *cq, int count)
 		int none = ibv_start_poll(cq, &attr);
 
 		if (none == ENOENT) {
-			usleep(500);
+			give_way();
 			continue;
 		}
 		if (none || cq->status != IBV_WC_SUCCESS)
@@ -212,12 +212,12 @@ int main(int argc, char **argv)
 	static char memory[BUFFER] __attribute__((aligned(4096)));
 	static struct ibv_wc kept[MANY];
 	static struct posting data[MANY];
-	struct ibv_context *context = argc == 3 ? open_device(argv[1]) : NULL;
+	struct ibv_context *context = begin(argc, argv);
 	struct ibv_port_attr port;
 	uint64_t sum = 0;
 
-	if (!context || ibv_query_port(context, 1, &port))
-		fail("cost-extended DEVICE ROUNDS");
+	if (ibv_query_port(context, 1, &port))
+		fail("ibv_query_port");
 	struct ibv_pd *pd = ibv_alloc_pd(context);
 	struct ibv_mr *mr = ibv_reg_mr(pd, memory, BUFFER, ACCESS);
 	struct ibv_cq_ex *send_cq = create_queue(context), *recv_cq = create_queue(context);
@@ -230,49 +230,51 @@ int main(int argc, char **argv)
 	connect(first, receiver->qp_num, port.lid);
 	describe(data, memory);
 
-	for (int round = atoi(argv[2]); round > 0; round--) {
+	for (int round = 0; round < rounds; round++) {
 		receive(receiver, mr, memory);
-		if (counted_inline(sender, memory))
+		if (RUN(counted_inline, sender, memory))
 			fail("inline");
 		take_all(send_cq, MANY);
-		if (counted_poll_received(recv_cq, &sum))
+		if (RUN(counted_poll_received, recv_cq, &sum))
 			fail("poll received");
 		receive(receiver, mr, memory);
-		if (counted_send(sender, mr, memory))
+		if (RUN(counted_send, sender, mr, memory))
 			fail("send");
 		take_all(send_cq, MANY);
-		if (counted_poll_many_received(recv_cq, &sum))
+		if (RUN(counted_poll_many_received, recv_cq, &sum))
 			fail("poll of many received");
-		if (counted_write(sender, mr, memory))
+		if (RUN(counted_write, sender, mr, memory))
 			fail("write");
 		mark_end(sender, receiver, recv_cq);
-		if (counted_poll(send_cq, &sum))
+		if (RUN(counted_poll, send_cq, &sum))
 			fail("poll");
-		if (counted_read(sender, mr, memory))
+		if (RUN(counted_read, sender, mr, memory))
 			fail("read");
 		mark_end(sender, receiver, recv_cq);
-		if (counted_whole(send_cq, kept))
+		if (RUN(counted_whole, send_cq, kept))
 			fail("poll of whole");
-		if (counted_batch(sender, mr, memory))
+		if (RUN(counted_batch, sender, mr, memory))
 			fail("batch");
 		mark_end(sender, receiver, recv_cq);
-		if (counted_poll_many(send_cq, &sum))
+		if (RUN(counted_poll_many, send_cq, &sum))
 			fail("poll of many");
-		if (counted_poll_empty(send_cq))
+		if (RUN(counted_poll_empty, send_cq))
 			fail("poll of nothing");
-		if (counted_list_of_data(sender, mr, data))
+		if (RUN(counted_list_of_data, sender, mr, data))
 			fail("list");
 		mark_end(sender, receiver, recv_cq);
 		take_all(send_cq, MANY);
-		if (counted_one_of_data(sender, mr, data))
+		if (RUN(counted_one_of_data, sender, mr, data))
 			fail("data");
 		mark_end(sender, receiver, recv_cq);
 		take_all(send_cq, MANY);
-		if (counted_atomic(sender, mr, memory))
+		if (RUN(counted_atomic, sender, mr, memory))
 			fail("atomic");
 		mark_end(sender, receiver, recv_cq);
 		take_all(send_cq, MANY);
 	}
 	printf("%llu\n", (unsigned long long)(sum + kept[0].wr_id));
+	if (argc == 4)
+		print_times();
 	return 0;
 }

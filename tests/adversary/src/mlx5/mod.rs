@@ -108,6 +108,12 @@ impl Cards {
         }))
     }
 
+    /// The kernel of a site's device, for programs of another library than this one. It takes calls
+    /// on any descriptor.
+    pub fn kernel(&self, site: usize) -> Arc<dyn Kernel> {
+        self.of(site).clone()
+    }
+
     fn of(&self, site: usize) -> &Arc<Shaky<Card>> {
         &self.0[usize::from(site > 1)]
     }

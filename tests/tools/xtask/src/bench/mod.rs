@@ -27,7 +27,10 @@ pub(crate) struct Options {
     /// vendor, and by typed ones.
     #[arg(long, conflicts_with_all = ["mlx5", "pairs", "iterations", "kernel"])]
     user: bool,
-    /// The part of that which needs no virtual machine: queues that own their memory, and hubs.
+    /// Only its times, beside those of libmlx5.
+    #[arg(long, requires = "user")]
+    times: bool,
+    /// The part of --user that needs no virtual machine: queues that own their memory, and hubs.
     #[arg(long, conflicts_with_all = ["mlx5", "user", "c", "pairs", "iterations", "kernel"])]
     owned: bool,
     /// Instead compare what the hot functions of a user's crate execute (stores, branches, locks,
@@ -70,6 +73,9 @@ impl Options {
 }
 
 pub(crate) fn run(options: &Options) -> anyhow::Result<ExitCode> {
+    if options.user && options.times {
+        return cost::turns::run(options.json);
+    }
     if options.user {
         return cost::user::run(options.json);
     }

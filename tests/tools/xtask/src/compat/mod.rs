@@ -6,12 +6,13 @@ mod versions;
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitCode, Stdio};
+use std::process::{Command, ExitCode};
 
-use anyhow::{Context as _, bail};
+use anyhow::Context as _;
 use clap::Args;
 use testbed::host;
 
+use crate::programs;
 use versions::{Node, nodes, script};
 
 /// Exported names: version, name, and what defines it.
@@ -147,26 +148,7 @@ fn describe(out: &Path) -> anyhow::Result<Vec<PathBuf>> {
 
 /// Builds the static library of a package and returns where it is.
 pub(crate) fn archive(package: &str, how: &[&str]) -> anyhow::Result<PathBuf> {
-    host::say(format_args!("builds {package}"));
-    let output = testbed::cargo::command()
-        .args(["rustc", "--release", "--lib", "--crate-type", "staticlib"])
-        .args(["--package", package])
-        .args(how)
-        .args(["--message-format=json-render-diagnostics", "--quiet"])
-        .stderr(Stdio::inherit())
-        .output()?;
-    if !output.status.success() {
-        bail!("{package} was not built");
-    }
-    let messages = String::from_utf8(output.stdout)?;
-    let files = messages
-        .lines()
-        .filter_map(|line| serde_json::from_str::<serde_json::Value>(line).ok())
-        .filter_map(|message| message["filenames"].as_array().cloned())
-        .flatten()
-        .filter_map(|file| file.as_str().map(PathBuf::from));
-    let mut archive = files.filter(|file| file.extension().is_some_and(|kind| kind == "a"));
-    archive.next_back().context("cargo built no static library")
+    programs::library(package, ("staticlib", "a"), how)
 }
 
 fn written(folder: &Path, name: &str, text: &str) -> anyhow::Result<PathBuf> {

@@ -1,4 +1,4 @@
-//! Loops over the raw data path on a ConnectX in this process: `raw ROUNDS [time|usual]`.
+//! Loops over the raw data path on a ConnectX in this process: `raw ROUNDS [time] [usual]`.
 //!
 //! Functions whose names begin with `counted_` are counted; with `time` the program prints the
 //! least and the median time of each, in nanoseconds for an operation. With `usual` only the loops
@@ -137,7 +137,8 @@ fn shapes(times: &mut Times, setup: &mut Setup, crowds: &mut Crowds) -> Outcome 
 fn main() -> Outcome {
     let mut arguments = std::env::args().skip(1);
     let rounds: u32 = arguments.next().ok_or("ROUNDS")?.parse()?;
-    let mode = arguments.next();
+    let modes: Vec<_> = arguments.collect();
+    let has = |mode: &str| modes.iter().any(|given| given == mode);
     let mut setup = Setup::new()?;
     let mut times = Times::default();
     for _ in 0..rounds {
@@ -145,7 +146,7 @@ fn main() -> Outcome {
         round!(any, times, setup);
         round!(typed, times, setup);
     }
-    if mode.as_deref() != Some("usual") {
+    if !has("usual") {
         threads::run(rounds, &mut times, &mut setup)?;
         // By themselves: thousands of queues displace the others from the processor's caches.
         let mut crowds = Crowds::new()?;
@@ -154,7 +155,7 @@ fn main() -> Outcome {
         }
     }
     println!("sum {} {}", setup.sum, setup.kept[0].wr_id);
-    if mode.as_deref() == Some("time") {
+    if has("time") {
         times.print();
     }
     Ok(())

@@ -9,9 +9,12 @@ pub(super) mod c_face;
 mod callgrind;
 pub(super) mod hot;
 mod libmlx5;
+mod native;
 mod oracle;
 mod owned;
 mod start;
+mod times;
+pub(super) mod turns;
 pub(super) mod user;
 
 use super::Options;

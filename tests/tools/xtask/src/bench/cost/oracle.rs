@@ -21,12 +21,22 @@ impl Programs {
     pub(super) fn path(&self, (_, program): (&str, &str)) -> PathBuf {
         self.folder.join(program)
     }
+
+    /// Where they are.
+    pub(super) fn folder(&self) -> &Path {
+        &self.folder
+    }
 }
 
 impl Drop for Programs {
     fn drop(&mut self) {
         let _ = std::fs::remove_dir_all(&self.folder);
     }
+}
+
+/// The libraries of a Debian suite, unpacked: with them, and with what runs programs that use them.
+pub(super) fn root(suite: &str) -> anyhow::Result<PathBuf> {
+    Ok(Packages::new(suite, &["libibverbs-dev", "libc6-dev"]).folder()?)
 }
 
 /// Builds them with the libraries of a Debian suite.
@@ -59,7 +69,7 @@ pub(super) fn build_here(suite: &str, library: &Path) -> anyhow::Result<Programs
 
 /// Builds them; `add` completes the compiler's arguments, with the packages' folder.
 fn built(suite: &str, place: &str, add: impl Fn(&Path, &mut Command)) -> anyhow::Result<Programs> {
-    let root = Packages::new(suite, &["libibverbs-dev", "libc6-dev"]).folder()?;
+    let root = root(suite)?;
     let name = format!("uverbs-cost-{suite}-{place}-{}", std::process::id());
     let folder = std::env::temp_dir().join(name);
     std::fs::create_dir_all(&folder).with_context(|| format!("making {}", folder.display()))?;

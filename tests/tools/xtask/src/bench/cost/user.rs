@@ -2,7 +2,8 @@
 //! outside this workspace: with the default release profile, and with link-time optimisation.
 //!
 //! The crate is `tests/cost/downstream`. Its device is the software ConnectX in the process, so
-//! that times are those of this machine. libmlx5 is counted in a virtual machine.
+//! that times are those of this machine. libmlx5 is timed on the same device, in turns with it, and
+//! counted in a virtual machine.
 
 use anyhow::{Context as _, bail};
 use serde_json::{Value, json};
@@ -13,16 +14,18 @@ use std::process::{Command, ExitCode};
 use testbed::cargo;
 
 use super::callgrind::{self, Counts};
-use super::libmlx5::Libmlx5;
-use super::{MANY, ROUNDS, owned};
+use super::libmlx5::{Libmlx5, SUITE};
+use super::times::{Span, Times};
+use super::turns::Turns;
+use super::{MANY, ROUNDS, oracle, owned, turns};
 
 /// How often each loop is timed.
 const TIMED: u32 = 3000;
 
 /// What is measured: its function, and the goal of the typed handle in the default profile.
-struct Row {
-    name: &'static str,
-    function: &'static str,
+pub(super) struct Row {
+    pub(super) name: &'static str,
+    pub(super) function: &'static str,
     goal: Option<f64>,
 }
 
@@ -34,7 +37,7 @@ const fn row(name: &'static str, function: &'static str, goal: Option<f64>) -> R
     }
 }
 
-const ROWS: &[Row] = &[
+pub(super) const ROWS: &[Row] = &[
     row("write and its doorbell", "counted_write", Some(70.0)),
     row("send", "counted_send", None),
     row("read", "counted_read", None),
@@ -111,6 +114,8 @@ pub(super) const HANDLES: [&str; 2] = ["any", "typed"];
 /// The figures of one build.
 struct Build {
     profile: &'static str,
+    /// Where its program of requests that the program keeps the memory of is.
+    program: PathBuf,
     /// Requests that the program keeps the memory of.
     raw: Loops,
     /// Requests that own their memory.
@@ -120,8 +125,7 @@ struct Build {
 /// The figures of one program.
 pub(super) struct Loops {
     counts: Counts,
-    /// Least and median nanoseconds.
-    times: BTreeMap<String, [f64; 2]>,
+    times: Times,
 }
 
 impl Loops {
@@ -130,7 +134,7 @@ impl Loops {
         let turns = f64::from(ROUNDS[1] - ROUNDS[0]) * MANY;
         Ok(Self {
             counts: many?.less(&few?, turns)?,
-            times: time(program)?,
+            times: Times::of(Command::new(program).args([&TIMED.to_string(), "time"]))?,
         })
     }
 
@@ -139,20 +143,19 @@ impl Loops {
         self.counts.sum(&[name])
     }
 
-    pub(super) fn nanoseconds(&self, name: &str) -> anyhow::Result<[f64; 2]> {
-        let times = self.times.get(name);
-        times
-            .copied()
-            .with_context(|| format!("{name} was not timed"))
+    pub(super) fn nanoseconds(&self, name: &str) -> anyhow::Result<Span> {
+        self.times.span(name)
     }
 }
 
 impl Build {
     fn measure(profile: &'static str, lto: &str) -> anyhow::Result<Self> {
-        let raw = Loops::measure(&build("raw", profile, lto)?)?;
+        let program = build("raw", profile, lto)?;
+        let raw = Loops::measure(&program)?;
         let owned = Loops::measure(&build("owned", profile, lto)?)?;
         Ok(Self {
             profile,
+            program,
             raw,
             owned,
         })
@@ -163,7 +166,7 @@ impl Build {
             .instructions(&format!("{handle}::{}", row.function))
     }
 
-    fn nanoseconds(&self, handle: &str, row: &Row) -> anyhow::Result<[f64; 2]> {
+    fn nanoseconds(&self, handle: &str, row: &Row) -> anyhow::Result<Span> {
         self.raw.nanoseconds(&format!("{handle}::{}", row.function))
     }
 }
@@ -187,26 +190,8 @@ pub(super) fn build(program: &str, profile: &str, lto: &str) -> anyhow::Result<P
     Ok(target.join("release").join(program))
 }
 
-fn time(program: &Path) -> anyhow::Result<BTreeMap<String, [f64; 2]>> {
-    let output = Command::new(program)
-        .args([&TIMED.to_string(), "time"])
-        .output()
-        .with_context(|| program.display().to_string())?;
-    if !output.status.success() {
-        bail!("{}", String::from_utf8_lossy(&output.stderr));
-    }
-    let text = String::from_utf8(output.stdout)?;
-    let times = text.lines().filter_map(|line| {
-        let mut words = line.split(' ');
-        let name = words.next().filter(|name| name.contains("::"))?;
-        let mut number = || words.next()?.parse::<f64>().ok();
-        Some((name.to_owned(), [number()?, number()?]))
-    });
-    Ok(times.collect())
-}
-
 /// The profiles: "false" is the default of a release build, each crate by itself.
-const PROFILES: [(&str, &str); 2] = [("default", "false"), ("lto", "fat")];
+pub(super) const PROFILES: [(&str, &str); 2] = [("default", "false"), ("lto", "fat")];
 
 /// Owned queues alone.
 pub(crate) fn run_owned(as_json: bool) -> anyhow::Result<ExitCode> {
@@ -236,7 +221,9 @@ fn finish(missed: &[&str], as_json: bool) -> anyhow::Result<ExitCode> {
 pub(crate) fn run(as_json: bool) -> anyhow::Result<ExitCode> {
     let [default, lto] = PROFILES.map(|(profile, lto)| Build::measure(profile, lto));
     let builds = [default?, lto?];
-    let libmlx5 = Libmlx5::measure()?;
+    let programs = oracle::build(SUITE)?;
+    let turns = Turns::measure(&builds[0].program, &programs)?;
+    let libmlx5 = Libmlx5::measure(&programs)?;
     let mut missed = Vec::new();
     for row in ROWS {
         let typed = builds[0].instructions("typed", row)?;
@@ -246,6 +233,7 @@ pub(crate) fn run(as_json: bool) -> anyhow::Result<ExitCode> {
     }
     let owned = [&builds[0].owned, &builds[1].owned];
     missed.extend(owned::missed(owned[0])?);
+    let slower = turns.slower()?;
     if as_json {
         let tables = builds
             .iter()
@@ -253,30 +241,32 @@ pub(crate) fn run(as_json: bool) -> anyhow::Result<ExitCode> {
             .collect::<anyhow::Result<Vec<_>>>()?;
         println!(
             "{}",
-            json!({ "builds": tables, "libmlx5": json_of(&libmlx5) })
+            json!({ "builds": tables, "libmlx5": json_of(&libmlx5), "turns": turns.json()? })
         );
     } else {
         print(&builds, &libmlx5)?;
+        turns.print()?;
         print_shapes(&builds)?;
         owned::print(owned)?;
+        turns::print_slower(&slower);
     }
-    finish(&missed, as_json)
+    let done = finish(&missed, as_json)?;
+    Ok(if slower.is_empty() {
+        done
+    } else {
+        ExitCode::FAILURE
+    })
 }
 
 /// The table as a page of the guide has it.
 fn print(builds: &[Build; 2], libmlx5: &Libmlx5) -> anyhow::Result<()> {
-    let columns = [
-        "any",
-        "typed",
-        "goal",
-        "any, LTO",
-        "typed, LTO",
-        "ns any",
-        "ns typed",
-    ];
+    let columns = ["any", "typed", "goal", "any, LTO", "typed, LTO"];
     let heads = Libmlx5::names().into_iter().chain(columns);
     println!("| instructions |{}", heads.map(cell).collect::<String>());
-    println!("|---{}|", "|---".repeat(Libmlx5::names().len() + 7));
+    println!(
+        "|---{}|",
+        "|---".repeat(Libmlx5::names().len() + columns.len())
+    );
     for row in ROWS {
         let mut line = format!("| {} |", row.name);
         for theirs in libmlx5.instructions(row.function) {
@@ -288,16 +278,12 @@ fn print(builds: &[Build; 2], libmlx5: &Libmlx5) -> anyhow::Result<()> {
             }
             line += &goal.map(optional).unwrap_or_default();
         }
-        for handle in HANDLES {
-            let [least, median] = builds[0].nanoseconds(handle, row)?;
-            line += &cell(format_args!("{least:.1} ({median:.1})"));
-        }
         println!("{line}");
     }
     Ok(())
 }
 
-/// The second table: they have no goals.
+/// The third table: they have no goals.
 fn print_shapes(builds: &[Build; 2]) -> anyhow::Result<()> {
     println!("\n| queues of other shapes | instructions | LTO | ns |\n|---|---|---|---|");
     let shapes = SHAPES.iter().map(|row| (row, OF_SHAPES));
@@ -306,14 +292,17 @@ fn print_shapes(builds: &[Build; 2]) -> anyhow::Result<()> {
         for build in builds {
             line += &cell(format_args!("{:.1}", build.instructions(of, row)?));
         }
-        let [least, median] = builds[0].nanoseconds(of, row)?;
-        println!("{line} {least:.1} ({median:.1}) |");
+        println!("{line}{}", span(builds[0].nanoseconds(of, row)?));
     }
     Ok(())
 }
 
 pub(super) fn cell(content: impl Display) -> String {
     format!(" {content} |")
+}
+
+pub(super) fn span([least, median]: Span) -> String {
+    cell(format_args!("{least:.1} ({median:.1})"))
 }
 
 pub(super) fn optional(number: Option<f64>) -> String {
