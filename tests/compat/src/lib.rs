@@ -97,7 +97,10 @@ pub fn boot(devices: Devices) -> Result<Guest, Error> {
 }
 
 /// Debian's programs, and this project's libraries beside Debian's.
-fn with_both(machine: Machine) -> Result<Machine, Error> {
+///
+/// # Errors
+/// The libraries cannot be built.
+pub fn with_both(machine: Machine) -> Result<Machine, Error> {
     let folder = libraries()?;
     let machine = machine.with_debian_tools().debian_suite(SUITE);
     let with = |machine: Machine, (file, inside): (&str, &str)| {
