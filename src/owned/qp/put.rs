@@ -137,7 +137,7 @@ impl Owner {
     #[inline(never)]
     fn post_any(&mut self, parts: Parts, inline: Inline<'_>) -> Result<(), Box<Refused>> {
         self.settle();
-        self.put_by(parts, inline, Alone)?;
+        self.put_any(Again::of(&parts), parts, inline, Alone)?;
         Ok(())
     }
 
