@@ -63,6 +63,10 @@ pub enum Ready {
 
 impl Ready {
     fn wait(self, guest: &Guest, server: &Child) -> Result<(), Error> {
+        self.wait_on(guest, None, server)
+    }
+
+    fn wait_on(self, guest: &Guest, host: Option<&str>, server: &Child) -> Result<(), Error> {
         let port = match self {
             Self::Says(text) => return server.wait_for_text(text, PATIENCE).map(drop),
             Self::Listens(port) => port,
@@ -70,7 +74,12 @@ impl Ready {
         // A socket in state 10.
         let files = "/proc/net/tcp /proc/net/tcp6";
         let line = format!("until grep -q ':{port:04X} .* 0A ' {files}; do sleep 0.2; done");
-        guest.run(Command::shell(line).timeout(PATIENCE))?.check()?;
+        let command = Command::shell(line).timeout(PATIENCE);
+        let command = match host {
+            Some(host) => command.namespace(host),
+            None => command,
+        };
+        guest.run(command)?.check()?;
         Ok(())
     }
 }
@@ -86,10 +95,36 @@ pub fn play(
     client: Side<'_>,
     libraries: [Library; 2],
 ) -> Result<[Output; 2], Error> {
-    let [listens, connects] = libraries;
-    let listening = guest.spawn(server.over(listens))?;
-    ready.wait(guest, &listening)?;
-    let client = guest.run(client.over(connects))?;
+    let commands = [server.over(libraries[0]), client.over(libraries[1])];
+    play_commands(guest, commands, |server| ready.wait(guest, server))
+}
+
+/// The same on two hosts, which are named.
+///
+/// # Errors
+/// As [`play`].
+pub fn play_on(
+    guest: &Guest,
+    hosts: [&str; 2],
+    server: Side<'_>,
+    ready: Ready,
+    client: Side<'_>,
+    libraries: [Library; 2],
+) -> Result<[Output; 2], Error> {
+    let server = server.over(libraries[0]).namespace(hosts[0]);
+    let client = client.over(libraries[1]).namespace(hosts[1]);
+    let wait = |server: &Child| ready.wait_on(guest, Some(hosts[0]), server);
+    play_commands(guest, [server, client], wait)
+}
+
+fn play_commands(
+    guest: &Guest,
+    [server, client]: [Command; 2],
+    wait: impl FnOnce(&Child) -> Result<(), Error>,
+) -> Result<[Output; 2], Error> {
+    let listening = guest.spawn(server)?;
+    wait(&listening)?;
+    let client = guest.run(client)?;
     let server = listening.wait()?;
     Ok([server.check()?, client.check()?])
 }

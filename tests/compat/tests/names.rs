@@ -82,6 +82,32 @@ fn no_library_wants_an_executable_stack() {
     }
 }
 
+/// What NCCL looks for by name and version (its `src/misc/ibvsymbols.cc`): without one of the
+/// first it uses no InfiniBand at all.
+const NCCL: [(&str, &str); 4] = [
+    (
+        "IBVERBS_1.1",
+        "get_device_list free_device_list get_device_name open_device close_device get_async_event \
+         ack_async_event query_device query_port query_gid query_qp alloc_pd dealloc_pd reg_mr \
+         dereg_mr create_cq destroy_cq create_qp modify_qp destroy_qp fork_init event_type_str",
+    ),
+    ("IBVERBS_1.8", "reg_mr_iova2"),
+    ("IBVERBS_1.10", "query_ece set_ece"),
+    ("IBVERBS_1.12", "reg_dmabuf_mr"),
+];
+
+#[test]
+fn nccl_finds_what_it_looks_for() {
+    let [verbs, ..] = FILES;
+    let names = exported(&libraries().unwrap().join(verbs));
+    for (version, functions) in NCCL {
+        for function in functions.split_whitespace() {
+            let name = format!("ibv_{function}@{version}");
+            assert!(names.contains(&name), "{name}");
+        }
+    }
+}
+
 #[test]
 fn nothing_of_debians_libraries_is_missing() {
     let folder = libraries().unwrap();
