@@ -27,6 +27,8 @@ impl Code {
     pub const NO_ENTRY: Self = Self(libc::ENOENT);
     /// The entry is empty.
     pub const NO_DATA: Self = Self(libc::ENODATA);
+    /// EREMOTEIO: the device refused a command.
+    pub const REFUSED: Self = Self(libc::EREMOTEIO);
     /// There is no RDMA in the kernel.
     pub const NO_SYSTEM: Self = Self(libc::ENOSYS);
     /// The library failed in a way that it should not.

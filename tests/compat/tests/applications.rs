@@ -98,14 +98,14 @@ fn libfabric_and_fio_on_rxe() {
     let machine = with_both(machine(Devices::Rxe).unwrap()).unwrap();
     let machine = machine.with_debian_packages(&["libfabric-bin", "fio"]);
     let guest = machine.memory_mib(3072).boot().unwrap();
-    let ping = ["-p", "verbs", "-e", "msg", "-I", "20"];
-    let pong = [&ping[..], &["10.1.0.1"]].concat();
+    let server = ["-p", "verbs", "-e", "msg", "-I", "20"];
+    let client = [&server[..], &["10.1.0.1"]].concat();
     let side = |args| Side {
         program: "fi_pingpong",
         args,
     };
     // The port of its own protocol.
-    on_two_hosts(&guest, side(&ping), Ready::Listens(47592), side(&pong));
+    on_two_hosts(&guest, side(&server), Ready::Listens(47592), side(&client));
     let common = [
         "--ioengine=rdma",
         "--port=4444",

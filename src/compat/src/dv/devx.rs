@@ -67,7 +67,9 @@ impl Passed {
         if let Some(reply) = reply.as_bytes().get(..output.len()) {
             output.copy_from_slice(reply);
         }
-        Ok(done?)
+        // libmlx5 returns the kernel's errno for a refusal, of which the reply has the reason.
+        let refused = reply.as_bytes().first().is_some_and(|status| *status != 0);
+        done.map_err(|error| if refused { Code::REFUSED } else { error.into() })
     }
 
     /// Asks about an object of the kernel, or changes it.
