@@ -25,6 +25,7 @@ mod firmware;
 mod flow;
 mod frame;
 mod handles;
+mod indirect;
 mod masked;
 mod matcher;
 mod memory;
@@ -59,7 +60,8 @@ pub use uverbs_mlx5::rss::work_queue::{Flags as WorkQueueFlags, State as WorkQue
 pub use uverbs_mlx5::rss::{Hash, HashFields};
 pub use uverbs_mlx5::{
     Clock, ClockInfo, DcDestination, DeviceMemoryInfo, Doorbells, Entries, EntrySize, Frame,
-    MappedVar, MaskedAtomic, OperationWord, RegisterBits, Results, SharedXrcDomain, Streams,
-    SwitchPort, ThreadDomain, Var, VarKind,
+    IndirectKey, Interleaved, KeyChange, KeyLayout, KeyOptions, MappedVar, MaskedAtomic,
+    OperationWord, RegisterBits, Results, SharedXrcDomain, Streams, SwitchPort, ThreadDomain, Unit,
+    Var, VarKind,
 };
 pub use uverbs_mlx5::{caps, devx, pacing, prm, sched, steering};

@@ -39,7 +39,9 @@ pub use context::{
 pub use cq::{CompletionQueue, Entries, EntrySize, FrameFields, Taken};
 pub use cqe::Results;
 pub use doorbell::Doorbells;
-pub use memory::{DeviceMemory, DeviceMemoryInfo, MappedVar, OperationWord, Var, VarKind};
+pub use memory::{
+    DeviceMemory, DeviceMemoryInfo, IndirectKey, KeyOptions, MappedVar, OperationWord, Var, VarKind,
+};
 pub use qp::{
     DcDestination, MaskedAtomic, QpExtra, QpPlace, QueuePair, RawNumbers, SharedXrcDomain, Streams,
     XrcDomain, flow, pacing,
@@ -48,7 +50,8 @@ pub use rq::{Receiver, RecvBatch};
 pub use sq::raw::Frame;
 pub use sq::{Prepared, SendBatch, Sender};
 pub use srq::SharedReceiveQueue;
-pub use wqe::Place;
+pub use wqe::layout::{Interleaved, KeyChange, KeyLayout};
+pub use wqe::{Place, Unit};
 
 /// The versions of the driver ABI that this provider supports.
 pub const ABI_VERSIONS: std::ops::RangeInclusive<u32> = 1..=1;

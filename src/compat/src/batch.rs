@@ -48,6 +48,8 @@ pub(crate) enum What {
     Bind(WindowBinding),
     /// A frame whose header is these of the batch's bytes, cut into payloads of this size.
     Segments(Range<usize>, u16),
+    /// A request of the vendor's.
+    Vendors(Box<dv::Request>),
 }
 
 /// Ranges of the batch's entries or bytes.
@@ -68,6 +70,14 @@ impl Batch {
         let (wr_id, flags) = (own.c.wr_id.get(), own.c.wr_flags.get());
         self.kept = Some(Composed::new(own, wr_id, flags, what));
         self.steps = Some(&KEPT);
+    }
+
+    /// The request that was begun last, if it is the vendor's.
+    pub(crate) fn vendors_request(&mut self) -> Option<&mut dv::Request> {
+        match &mut self.kept.as_mut()?.operation {
+            What::Vendors(request) => Some(request),
+            _ => None,
+        }
     }
 
     /// The same for a frame with this header.
@@ -128,6 +138,10 @@ impl Batch {
             What::Plain(operation) => *operation,
             What::Bind(binding) => Operation::BindWindow(binding),
             What::Segments(..) => Operation::Send,
+            What::Vendors(request) => {
+                let (wr_id, flags) = (composed.wr_id, composed.flags);
+                return own.queue.with(|queue| request.put(queue, wr_id, flags));
+            }
         };
         let to = match &composed.operation {
             What::Segments(header, size) => {

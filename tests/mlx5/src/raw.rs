@@ -7,7 +7,7 @@
 #![allow(unsafe_code, reason = "posts memory that is never freed")]
 
 use uverbs::error::PostFailed;
-use uverbs::mlx5::{DcDestination, Frame, MaskedAtomic, WorkQueue};
+use uverbs::mlx5::{DcDestination, Frame, KeyChange, MaskedAtomic, Unit, WorkQueue};
 use uverbs::{
     PostError, QueuePair, QueuePairBuilder, RecvRequest, Remote, SendFlags, SendRequest, Sge,
 };
@@ -52,6 +52,28 @@ pub fn masked_atomic(
     let mut batch = qp.send_batch();
     // SAFETY: see the module.
     unsafe { batch.push_masked_atomic(wr_id, SendFlags::SIGNALED, remote, operation, sge) }?;
+    batch.submit()
+}
+
+/// Changes an indirect key, signaled.
+///
+/// # Errors
+/// As [`SendBatch::push_key_change`](uverbs::SendBatch::push_key_change).
+pub fn change_key(qp: &mut QueuePair, wr_id: u64, change: &KeyChange<'_>) -> Result<(), PostError> {
+    let mut batch = qp.send_batch();
+    // SAFETY: see the module.
+    unsafe { batch.push_key_change(wr_id, SendFlags::SIGNALED, change) }?;
+    batch.submit()
+}
+
+/// Posts a request as it is.
+///
+/// # Errors
+/// As [`SendBatch::push_raw`](uverbs::SendBatch::push_raw).
+pub fn post_raw(qp: &mut QueuePair, wr_id: u64, request: &[Unit]) -> Result<(), PostError> {
+    let mut batch = qp.send_batch();
+    // SAFETY: see the module.
+    unsafe { batch.push_raw(wr_id, request) }?;
     batch.submit()
 }
 

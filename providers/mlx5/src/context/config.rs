@@ -6,6 +6,7 @@ use uverbs_core::{Error, ErrorKind, Op, Result, UverbsFile, cmd};
 use uverbs_uapi::mlx5_abi::{
     MLX5_IB_ALLOC_UCONTEXT_RESP_MASK_CORE_CLOCK_OFFSET,
     MLX5_IB_ALLOC_UCONTEXT_RESP_MASK_DUMP_FILL_MKEY, MLX5_IB_ALLOC_UCONTEXT_RESP_MASK_ECE,
+    MLX5_IB_ALLOC_UCONTEXT_RESP_MASK_MKEY_UPDATE_TAG,
     MLX5_IB_ALLOC_UCONTEXT_RESP_MASK_REAL_TIME_TS, MLX5_IB_ALLOC_UCTX_DEVX, MLX5_LIB_CAP_4K_UAR,
     MLX5_LIB_CAP_DYN_UAR, mlx5_ib_alloc_ucontext_req_v2, mlx5_ib_alloc_ucontext_resp,
 };
@@ -35,6 +36,10 @@ const INLINE_NONE: u8 = 1;
 const CREATES_AH: u8 = 2;
 
 /// The kernel's reply about the context.
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "the kernel's answers are single bits"
+)]
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Config {
     /// Firmware commands may be sent.
@@ -55,6 +60,8 @@ pub(crate) struct Config {
     pub(crate) ece: bool,
     pub(crate) uar: UarConfig,
     pub(crate) clock: ClockConfig,
+    /// Requests may change the variant of an indirect key.
+    pub(crate) changes_variants: bool,
     /// The key of the null memory region.
     pub(crate) null_key: Option<LocalKey>,
 }
@@ -114,6 +121,7 @@ impl Config {
                 shared: TOTAL - LOW_LATENCY,
                 extra: reply.num_dyn_bfregs,
             },
+            changes_variants: has(MLX5_IB_ALLOC_UCONTEXT_RESP_MASK_MKEY_UPDATE_TAG),
             null_key: has(MLX5_IB_ALLOC_UCONTEXT_RESP_MASK_DUMP_FILL_MKEY)
                 .then(|| LocalKey::from_raw(reply.dump_fill_mkey)),
             clock: ClockConfig {

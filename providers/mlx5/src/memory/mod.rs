@@ -1,9 +1,11 @@
 //! Memory other than this process's own: on the device, of its registers, and of other devices by a
-//! separate path.
+//! separate path. Keys that requests give their meaning.
 
 mod data_direct;
 mod dm;
+mod indirect;
 mod var;
 
 pub use dm::{DeviceMemory, DeviceMemoryInfo, OperationWord};
+pub use indirect::{IndirectKey, KeyOptions};
 pub use var::{MappedVar, Var, VarKind};

@@ -6,9 +6,10 @@ use uverbs_core::types::{Address, QpType, Remote, SendFlags, SendRequest, Sge, W
 
 use super::{QueuePair, Role};
 use crate::sq::raw::Frame;
+use crate::wqe::layout::KeyChange;
 use crate::wqe::operations::Operations;
 use crate::wqe::request::Kind;
-use crate::wqe::{self, opcode};
+use crate::wqe::{self, Unit, opcode};
 
 /// The receiving end of a dynamic connection.
 #[derive(Clone, Copy, Debug)]
@@ -119,6 +120,53 @@ impl QueuePair {
         let at = writer.at;
         ring.commit(wr_id, flags, kind, at);
         Ok(())
+    }
+
+    /// Puts a change of an indirect key on a queue pair of a plain reliable connection. The
+    /// requests after it wait for it. Its completion has the opcode
+    /// [`Driver1`](uverbs_core::types::WcOpcode::Driver1).
+    ///
+    /// A request has room for as many entries as a request's inline data have 16 bytes
+    /// (`max_inline_data`, plus 4), one less if they are interleaved.
+    ///
+    /// # Errors
+    /// As `put_send`; [`PostError::UnsupportedOperation`] on other queue pairs;
+    /// [`PostError::TooManySges`] for more entries than a request has room for;
+    /// [`PostError::InvalidRequest`]: other rights than a key can have, or pieces that do not fit
+    /// their fields.
+    ///
+    /// # Safety
+    /// As `put_send`, for what the key maps, until it is changed once more, invalidated or
+    /// destroyed: whoever has the key may access that with the key's rights.
+    #[doc(alias = "mlx5dv_wr_mr_list")]
+    #[doc(alias = "mlx5dv_wr_mr_interleaved")]
+    #[allow(unsafe_code, reason = "names memory that a device will access")]
+    pub unsafe fn put_key_change(
+        &mut self,
+        wr_id: u64,
+        flags: SendFlags,
+        change: &KeyChange<'_>,
+    ) -> Result<(), PostError> {
+        if self.base.kind != QpType::Rc {
+            return Err(PostError::UnsupportedOperation);
+        }
+        self.send_ring()?.put_key_change(wr_id, flags, change)
+    }
+
+    /// `mlx5dv_wr_raw_wqe`—puts a request as it is, but for its place in the ring. Its completion,
+    /// if it asks for one, has the opcode [`Driver2`](uverbs_core::types::WcOpcode::Driver2).
+    ///
+    /// # Errors
+    /// As `put_send`; [`PostError::UnsupportedOperation`] on a queue pair that only receives;
+    /// [`PostError::TooManySges`] if it is longer than the queue's requests;
+    /// [`PostError::InvalidRequest`] if its control segment names another queue or length.
+    ///
+    /// # Safety
+    /// As `put_send`, for whatever the request makes the device do.
+    #[doc(alias = "mlx5dv_wr_raw_wqe")]
+    #[allow(unsafe_code, reason = "names memory that a device will access")]
+    pub unsafe fn put_raw(&mut self, wr_id: u64, request: &[Unit]) -> Result<(), PostError> {
+        self.send_ring()?.put_raw(wr_id, request)
     }
 
     /// Puts a request on a queue pair that is neither for plain connections nor for datagrams.

@@ -6,6 +6,7 @@
 mod batch;
 mod composed;
 mod datagram;
+mod keys;
 mod place;
 mod post;
 pub(crate) mod raw;
@@ -382,6 +383,20 @@ impl SendRing {
     /// Ends the request that was written up to unit `at`.
     #[inline]
     pub(crate) fn commit(&mut self, wr_id: u64, flags: SendFlags, kind: Kind, at: u32) {
+        let completion = SentKind::of(kind.completion);
+        self.commit_as(wr_id, flags, kind, at, completion);
+    }
+
+    /// The same with a kind of completion of the vendor's.
+    #[inline]
+    fn commit_as(
+        &mut self,
+        wr_id: u64,
+        flags: SendFlags,
+        kind: Kind,
+        at: u32,
+        completion: SentKind,
+    ) {
         let End {
             block,
             requests,
@@ -393,7 +408,7 @@ impl SendRing {
         let head = wqe::control_head(kind.opcode, block, self.queue, units);
         let flags = control::flags(flags, required, self.always) | kind.stream;
         let tail = wqe::control_tail(flags, kind.immediate);
-        self.track(block, requests, wr_id, SentKind::of(kind.completion));
+        self.track(block, requests, wr_id, completion);
         self.ring.put(first, [head, tail]);
         self.end.flags = kind.fence | self.always;
         self.set_usual_end();

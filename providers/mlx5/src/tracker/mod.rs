@@ -7,6 +7,7 @@
 
 pub(crate) mod registration;
 mod scatter;
+mod send;
 mod side;
 pub(crate) mod srq;
 pub(crate) mod table;
@@ -14,271 +15,13 @@ pub(crate) mod table;
 use std::sync::Arc;
 
 use uverbs_core::Slots;
-use uverbs_core::types::WcOpcode;
 
 use crate::cqe::Checksums;
 use crate::sync::atomic::{AtomicU64, Ordering};
 pub(crate) use scatter::ScatterTracker;
+pub(crate) use send::{Number, SendEntries, SendRun, SendTracker, Sent, SentKind};
 use side::{Run, Side};
 pub(crate) use srq::SrqTracker;
-
-/// A send queue.
-#[derive(Debug)]
-pub(crate) struct SendTracker {
-    entries: SendEntries,
-    /// How far the entry of a request that is under way can be ahead of what was completed.
-    window: u64,
-    /// A request may complete after others that were posted later.
-    unordered: bool,
-    /// Its count is an [`Ordinal`].
-    side: Side,
-}
-
-/// The requests of a send queue, each at the index of its first block. The posting side has a
-/// handle of its own.
-pub(crate) type SendEntries = Slots<SendEntry>;
-
-/// A request of a send queue.
-#[derive(Debug, Default)]
-pub(crate) struct SendEntry {
-    wr_id: AtomicU64,
-    /// Its [`Ordinal`].
-    ordinal: AtomicU64,
-}
-
-/// A request's number among all of its send queue, from 1 on, << [`KIND`] | the kind of its
-/// completion.
-///
-/// What is completed is counted in the same form, with all bits of the kind: the difference to the
-/// ordinal of any later request is positive, and that to others is not.
-#[derive(Clone, Copy, Debug)]
-struct Ordinal(u64);
-
-/// The bits of an ordinal that contain the kind.
-const KIND: u32 = 4;
-const KINDS: u64 = (1 << KIND) - 1;
-
-impl Ordinal {
-    #[inline]
-    const fn of(number: Number, kind: SentKind) -> Self {
-        Self(number.0 + kind.0)
-    }
-
-    /// The kind of the completion.
-    #[inline]
-    const fn kind(self) -> SentKind {
-        SentKind(self.0)
-    }
-
-    /// The count once this request and all before it are completed.
-    #[inline]
-    const fn done(self) -> u64 {
-        self.0 | KINDS
-    }
-}
-
-/// The count that completed requests up to `number` give.
-const fn count_of(number: Number) -> u64 {
-    number.0 | KINDS
-}
-
-/// The number of a request, or how many there were, as it is in an [`Ordinal`]: << [`KIND`].
-#[derive(Clone, Copy, Debug, Default, Eq, Ord, PartialEq, PartialOrd)]
-pub(crate) struct Number(u64);
-
-impl Number {
-    #[cfg(test)]
-    pub(crate) const fn of(number: u64) -> Self {
-        Self(number << KIND)
-    }
-
-    /// The number of the request this many later.
-    #[inline]
-    pub(crate) const fn after(self, requests: u64) -> Self {
-        Self(self.0.wrapping_add(requests << KIND))
-    }
-
-    /// The number of the request this many earlier.
-    #[inline]
-    pub(crate) const fn before(self, requests: u64) -> Self {
-        Self(self.0.wrapping_sub(requests << KIND))
-    }
-
-    /// How many requests came after `earlier`.
-    #[inline]
-    pub(crate) const fn since(self, earlier: Self) -> u64 {
-        self.0.wrapping_sub(earlier.0) >> KIND
-    }
-}
-
-/// The content of a send completion.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) struct Sent {
-    pub(crate) wr_id: u64,
-    pub(crate) kind: SentKind,
-}
-
-/// The kind of a send completion, in the three lowest bits. That of a request which was completed
-/// has its number above, which is masked off only to get the opcode.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct SentKind(u64);
-
-impl SentKind {
-    #[inline]
-    pub(crate) const fn of(opcode: WcOpcode) -> Self {
-        Self(opcode.raw() as u64)
-    }
-
-    /// The opcodes of send completions. There are no others.
-    #[inline]
-    pub(crate) const fn opcode(self) -> WcOpcode {
-        match self.0 & 7 {
-            0 => WcOpcode::Send,
-            1 => WcOpcode::RdmaWrite,
-            2 => WcOpcode::RdmaRead,
-            3 => WcOpcode::CompareSwap,
-            4 => WcOpcode::FetchAdd,
-            5 => WcOpcode::BindMw,
-            6 => WcOpcode::LocalInvalidate,
-            _ => WcOpcode::Tso,
-        }
-    }
-
-    /// The number of that opcode.
-    #[inline]
-    pub(crate) const fn raw(self) -> u32 {
-        (self.0 & 7) as u32
-    }
-}
-
-impl SentKind {
-    /// Whether its completion says how many bytes came back: those of reads and atomics do. Not by
-    /// the opcode, which the compiler would tell apart by a jump for each.
-    #[inline]
-    pub(crate) const fn has_length(self) -> bool {
-        const READS: u64 = 1 << WcOpcode::RdmaRead.raw();
-        const ATOMICS: u64 = 1 << WcOpcode::CompareSwap.raw() | 1 << WcOpcode::FetchAdd.raw();
-        (READS | ATOMICS) >> (self.0 & 7) & 1 != 0
-    }
-}
-
-impl PartialEq for SentKind {
-    fn eq(&self, other: &Self) -> bool {
-        self.opcode() == other.opcode()
-    }
-}
-
-impl Eq for SentKind {}
-
-impl SendEntry {
-    /// Records the request with this number.
-    #[inline]
-    pub(crate) fn posted(&self, wr_id: u64, number: Number, kind: SentKind) {
-        self.wr_id.store(wr_id, Ordering::Relaxed);
-        (self.ordinal).store(Ordinal::of(number, kind).0, Ordering::Relaxed);
-    }
-
-    /// The request that was recorded here was taken back. `done` were completed at some time:
-    /// completing the block again completes nothing.
-    pub(crate) fn taken_back(&self, done: Number) {
-        (self.ordinal).store(Ordinal::of(done, SentKind::default()).0, Ordering::Relaxed);
-    }
-}
-
-impl SendTracker {
-    /// The tracker of a queue of `blocks` (a power of two, or 0) blocks of 64 bytes.
-    pub(crate) fn new(blocks: u32) -> Self {
-        Self {
-            entries: Slots::new(blocks),
-            window: u64::from(blocks) << KIND,
-            unordered: false,
-            side: Side::new(count_of(Number::default())),
-        }
-    }
-
-    /// Where its requests are recorded.
-    pub(crate) fn entries(&self) -> &SendEntries {
-        &self.entries
-    }
-
-    /// The number of the last request before this incarnation.
-    pub(crate) fn base(&self) -> Number {
-        Number(self.side.base() & !KINDS)
-    }
-
-    /// The number of the last completed request. What was occupied in the ring up to it may be
-    /// overwritten. Called by the posting thread.
-    #[inline]
-    pub(crate) fn done(&self) -> Number {
-        Number(self.side.done() & !KINDS)
-    }
-
-    /// Records the `after`-th request of this incarnation, as the posting side does.
-    #[cfg(test)]
-    pub(crate) fn posted(&self, index: u32, wr_id: u64, after: u32, opcode: WcOpcode) {
-        let number = self.base().after(after.into());
-        self.entries
-            .at(index as usize)
-            .posted(wr_id, number, SentKind::of(opcode));
-    }
-
-    /// Begins the next incarnation, whose completions begin with the entry `since`.
-    fn restart(&self, since: u64) {
-        // No more can have been posted than there is room for.
-        let base = self.done().after(self.entries.len() as u64);
-        self.side.restart(since, count_of(base));
-    }
-
-    /// Continues the completions of `run`.
-    #[inline]
-    fn run_from<'t>(&'t self, run: Run<'t>) -> SendRun<'t> {
-        SendRun {
-            run,
-            entries: &self.entries,
-            window: self.window,
-            unordered: self.unordered,
-        }
-    }
-}
-
-/// Send requests that complete one after another.
-#[derive(Debug)]
-pub(crate) struct SendRun<'t> {
-    run: Run<'t>,
-    entries: &'t SendEntries,
-    window: u64,
-    unordered: bool,
-}
-
-impl SendRun<'_> {
-    /// The request that begins at block `counter`, and those before it, are completed. `None` if it
-    /// is not under way.
-    #[inline]
-    pub(crate) fn completed(&mut self, counter: u16) -> Option<Sent> {
-        let entry = self.entries.at(usize::from(counter));
-        let wr_id = entry.wr_id.load(Ordering::Relaxed);
-        let ordinal = Ordinal(entry.ordinal.load(Ordering::Relaxed));
-        // Of a request that was completed before, the difference is not positive: a large number.
-        if ordinal.0.wrapping_sub(self.run.count) >= self.window {
-            if !self.unordered {
-                return None;
-            }
-        } else {
-            self.run.count = ordinal.done();
-        }
-        Some(Sent {
-            wr_id,
-            kind: ordinal.kind(),
-        })
-    }
-
-    /// See [`Run::end`].
-    #[inline]
-    #[must_use]
-    pub(crate) fn end(self, first: u64) -> bool {
-        self.run.end(first)
-    }
-}
 
 /// A receive queue, which completes in order.
 #[derive(Debug)]
@@ -445,10 +188,7 @@ impl QueuePairTracker {
     /// The same with several streams of requests, which may overtake each other: a completion may
     /// belong to a request that already counts as completed.
     pub(crate) fn unordered(self) -> Self {
-        let send = SendTracker {
-            unordered: true,
-            ..self.send
-        };
+        let send = self.send.unordered();
         Self { send, ..self }
     }
 
@@ -547,10 +287,7 @@ impl QueuePairTracker {
     /// another stream.
     #[inline]
     pub(crate) fn sent_in_order(&self, index: u64, counter: u16) -> Option<Sent> {
-        let mut run = SendRun {
-            unordered: false,
-            ..self.send.run_from(self.send.side.go_on())
-        };
+        let mut run = self.send.run_from(self.send.side.go_on()).in_order();
         let sent = run.completed(counter)?;
         run.end(index).then_some(sent)
     }
@@ -559,7 +296,7 @@ impl QueuePairTracker {
     #[inline]
     pub(crate) fn sent(&self, index: u64, counter: u16) -> Request<Sent> {
         let mut run = self.sends();
-        let found = run.completed(counter);
+        let found = run.completed_any(counter);
         if run.end(index) {
             Request::of(found)
         } else {

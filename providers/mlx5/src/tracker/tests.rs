@@ -1,6 +1,8 @@
 //! Posted requests, and what their completions return.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
+use uverbs_core::types::WcOpcode;
+
 use super::*;
 
 fn sender(blocks: u32) -> QueuePairTracker {
@@ -28,54 +30,6 @@ fn a_completion_frees_what_was_posted_before_it() {
     assert_eq!(tracker.sent(0, 8 + 5), Request::Of(sent));
     assert_eq!(tracker.sent_tail(), 3);
     assert_eq!(sender(0).sent(0, 3), Request::Unknown);
-}
-
-#[test]
-fn what_is_not_under_way_completes_nothing() {
-    let tracker = sender(4);
-    let sent = |counter| wr_id(tracker.sent(0, counter));
-    assert_eq!(sent(0), Request::Unknown, "nothing was posted");
-    // As after this many requests.
-    let first = Number::of(u64::from(u32::MAX) - 1);
-    for index in 0..4 {
-        let kind = SentKind::of(WcOpcode::Send);
-        let entry = tracker.send.entries().at(index);
-        entry.posted(index as u64, first.after(index as u64), kind);
-    }
-    let mut run = tracker.sends();
-    run.run.count = count_of(first.before(1));
-    assert!(run.end(0));
-    assert_eq!(sent(1), Request::Of(1));
-    assert_eq!(sent(1), Request::Unknown, "it is done");
-    assert_eq!(sent(0), Request::Unknown, "with what was before it");
-    tracker.send.entries().at(3).taken_back(first.before(1));
-    assert_eq!(sent(3), Request::Unknown, "it never was");
-    assert_eq!(sent(2), Request::Of(2));
-    assert_eq!(tracker.send.done(), first.after(2));
-}
-
-/// The differences of ordinals, at the ends of what they tell.
-#[test]
-fn any_later_request_is_ahead_and_no_other() {
-    let kinds: Vec<SentKind> = (0..8)
-        .map(|raw| SentKind::of(WcOpcode::from_raw(raw)))
-        .collect();
-    let window = 4 << KIND;
-    for done in [0, 1, 7, u64::from(u32::MAX), 1 << 40] {
-        for kind in &kinds {
-            for ahead in 0..6 {
-                let ordinal = Ordinal::of(Number::of(done + ahead), *kind);
-                let is_ahead = ordinal.0.wrapping_sub(count_of(Number::of(done))) < window;
-                assert_eq!(is_ahead, (1..=4).contains(&ahead), "{done} {ahead}");
-                assert_eq!(ordinal.done(), count_of(Number::of(done + ahead)));
-                assert_eq!(ordinal.kind(), *kind);
-            }
-            for behind in 1..=done.min(9) {
-                let ordinal = Ordinal::of(Number::of(done - behind), *kind);
-                assert!(ordinal.0.wrapping_sub(count_of(Number::of(done))) >= window);
-            }
-        }
-    }
 }
 
 #[test]

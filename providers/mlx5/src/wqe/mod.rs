@@ -5,6 +5,7 @@
 //! `include/linux/mlx5/qp.h`.
 
 pub(crate) mod inline;
+pub(crate) mod layout;
 pub(crate) mod operations;
 mod place;
 pub(crate) mod request;
@@ -14,8 +15,8 @@ pub(crate) mod umr;
 pub use place::Place;
 use uverbs_core::types::{Remote, SendFlags, Sge};
 
-/// The unit in which the size of work requests is counted.
-pub(crate) type Unit = [u64; 2];
+/// The unit in which the size of work requests is counted: 16 bytes, as two words in memory order.
+pub type Unit = [u64; 2];
 
 /// Bytes of a [`Unit`].
 pub(crate) const UNIT: u32 = 16;

@@ -21,9 +21,9 @@ const MAX_LENGTH: u64 = 1 << 31;
 const TRANSLATION_OCTOWORDS: u64 = 4;
 
 /// Flags of the change.
-mod flag {
+pub(super) mod flag {
     /// The translation is inline in the request.
-    pub(super) const INLINE: u8 = 1 << 7;
+    pub(in crate::wqe) const INLINE: u8 = 1 << 7;
     /// Fails unless the key is free.
     pub(super) const CHECK_FREE: u8 = 1 << 5;
     /// The translation is replaced from an offset on.
@@ -33,25 +33,25 @@ mod flag {
 }
 
 /// The fields of the key that change.
-mod mask {
-    pub(super) const LENGTH: u64 = 1 << 0;
+pub(super) mod mask {
+    pub(in crate::wqe) const LENGTH: u64 = 1 << 0;
     pub(super) const START: u64 = 1 << 6;
-    pub(super) const KEY: u64 = 1 << 13;
+    pub(in crate::wqe) const KEY: u64 = 1 << 13;
     pub(super) const QPN: u64 = 1 << 14;
-    pub(super) const LOCAL_WRITE: u64 = 1 << 18;
-    pub(super) const REMOTE_READ: u64 = 1 << 19;
-    pub(super) const REMOTE_WRITE: u64 = 1 << 20;
-    pub(super) const ATOMIC: u64 = 1 << 21;
-    pub(super) const FREE: u64 = 1 << 29;
-    pub(super) const BOUND: u64 =
-        LENGTH | START | LOCAL_WRITE | REMOTE_READ | REMOTE_WRITE | ATOMIC;
+    const LOCAL_WRITE: u64 = 1 << 18;
+    const REMOTE_READ: u64 = 1 << 19;
+    const REMOTE_WRITE: u64 = 1 << 20;
+    const ATOMIC: u64 = 1 << 21;
+    pub(in crate::wqe) const FREE: u64 = 1 << 29;
+    pub(in crate::wqe) const ACCESS: u64 = LOCAL_WRITE | REMOTE_READ | REMOTE_WRITE | ATOMIC;
+    pub(super) const BOUND: u64 = LENGTH | START | ACCESS;
 }
 
 /// The context of a key that is free.
 const CONTEXT_FREE: u8 = 1 << 6;
 
 /// A key that belongs to no queue pair.
-const NO_QPN: u32 = 0xff_ffff;
+pub(super) const NO_QPN: u32 = 0xff_ffff;
 
 /// Access flags, and their bits in the context of a key. Local read was set by the kernel.
 const ACCESS: [(AccessFlags, u8); 4] = [
@@ -60,6 +60,14 @@ const ACCESS: [(AccessFlags, u8); 4] = [
     (AccessFlags::REMOTE_WRITE, 1 << 5),
     (AccessFlags::REMOTE_ATOMIC, 1 << 6),
 ];
+
+/// The bits of a key's context for these rights.
+pub(super) fn access_bits(rights: AccessFlags) -> u8 {
+    ACCESS
+        .iter()
+        .filter(|(right, _)| rights.contains(*right))
+        .fold(0, |access, (_, bit)| access | bit)
+}
 
 /// The units of a bind; the first [`INVALIDATE_UNITS`] of them if its length is 0, which unbinds.
 ///
@@ -84,10 +92,7 @@ pub(crate) fn bind(binding: &WindowBinding, qpn: u32) -> Result<[Unit; BIND_UNIT
         flags |= flag::CHECK_FREE;
         mask |= mask::QPN;
     }
-    let access = ACCESS
-        .iter()
-        .filter(|(right, _)| rights.contains(*right))
-        .fold(0, |access, (_, bit)| access | bit);
+    let access = access_bits(rights);
     let start = if rights.contains(AccessFlags::ZERO_BASED) {
         0
     } else {
@@ -131,7 +136,7 @@ fn extend(units: [Unit; INVALIDATE_UNITS]) -> [Unit; BIND_UNITS] {
 }
 
 /// The first unit of the change's control; the other two are reserved.
-fn change(flags: u8, octowords: u64, mask: u64) -> Unit {
+pub(super) fn change(flags: u8, octowords: u64, mask: u64) -> Unit {
     [
         (u64::from(flags) << 56 | octowords << 16).to_be(),
         mask.to_be(),
@@ -139,7 +144,7 @@ fn change(flags: u8, octowords: u64, mask: u64) -> Unit {
 }
 
 /// The first unit of a key's context.
-fn context(free: u8, access: u8, qpn: u32, variant: u32) -> Unit {
+pub(super) fn context(free: u8, access: u8, qpn: u32, variant: u32) -> Unit {
     let high = u64::from(free) << 56 | u64::from(access) << 40;
     [(high | u64::from(qpn << 8 | variant)).to_be(), 0]
 }

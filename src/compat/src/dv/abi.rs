@@ -5,6 +5,7 @@
     reason = "the names of the header"
 )]
 
+use std::cell::Cell;
 use std::ffi::{c_int, c_void};
 
 use crate::abi::{Slot, ibv_ah, ibv_cq, ibv_dm, ibv_pd, ibv_qp, ibv_srq, ibv_wq, structs};
@@ -53,6 +54,34 @@ structs! {
         max_dct: u32,
         max_ud: u32,
         max_uc: u32,
+    }
+    struct mlx5dv_mkey {
+        lkey: Cell<u32>,
+        rkey: Cell<u32>,
+    }
+    struct mlx5dv_mkey_init_attr {
+        pd: *mut ibv_pd,
+        create_flags: u32,
+        max_entries: u16,
+    }
+    struct mlx5dv_mkey_conf_attr {
+        conf_flags: u32,
+        comp_mask: u64,
+    }
+    struct mlx5dv_mr_interleaved {
+        addr: u64,
+        bytes_count: u32,
+        bytes_skip: u32,
+        lkey: u32,
+    }
+    struct mlx5dv_sig_err {
+        actual_value: u64,
+        expected_value: u64,
+        offset: u64,
+    }
+    struct mlx5dv_mkey_err {
+        err_type: u32,
+        err: mlx5dv_sig_err,
     }
     struct mlx5dv_devx_umem {
         umem_id: u32,

@@ -8,9 +8,11 @@
 
 use std::ptr::null_mut;
 
+use uverbs_core::types::QpType;
 use uverbs_mlx5::{Entries, EntrySize, QpExtra, Results, Streams};
 
 use super::abi::{mlx5dv_cq_init_attr, mlx5dv_qp_ex, mlx5dv_qp_init_attr};
+use super::changes;
 use super::own;
 use super::to::{Target, To};
 use crate::abi::{
@@ -33,8 +35,15 @@ impl Object for Extended {
     const OFFSET: usize = std::mem::offset_of!(Qp, vendor);
 }
 
-/// The functions that the header calls. Keys, copies by the device and raw requests are refused
-/// when they are begun.
+impl Extended {
+    /// The queue pair.
+    pub(super) fn queue_pair(&self) -> &Qp {
+        &self.0
+    }
+}
+
+/// The functions that the header calls of a queue pair that was created without the vendor's
+/// operations: keys, copies by the device and raw requests are refused when they are begun.
 pub(crate) fn slots() -> mlx5dv_qp_ex {
     mlx5dv_qp_ex {
         comp_mask: 0,
@@ -53,12 +62,27 @@ pub(crate) fn slots() -> mlx5dv_qp_ex {
     }
 }
 
-/// Those of an initiator with streams.
-fn slots_of_streams() -> mlx5dv_qp_ex {
-    mlx5dv_qp_ex {
-        wr_set_dc_addr_stream: set_dc_addr_stream as Slot,
-        ..slots()
+/// Those of an initiator with streams, and of one created with the vendor's operations, which can
+/// change keys if it is a reliable connection.
+fn slots_with(streams: bool, operations: u64, kind: QpType) -> mlx5dv_qp_ex {
+    let mut slots = slots();
+    if streams {
+        slots.wr_set_dc_addr_stream = set_dc_addr_stream as Slot;
     }
+    if operations != 0 {
+        slots.wr_raw_wqe = changes::raw_wqe as Slot;
+    }
+    if operations != 0 && kind == QpType::Rc {
+        slots.wr_mr_interleaved = changes::map_interleaved as Slot;
+        slots.wr_mr_list = changes::map_list as Slot;
+        slots.wr_mkey_configure = changes::configure as Slot;
+        slots.wr_set_mkey_access_flags = changes::set_access_flags as Slot;
+        slots.wr_set_mkey_layout_list = changes::set_layout_list as Slot;
+        slots.wr_set_mkey_layout_interleaved = changes::set_layout_interleaved as Slot;
+        slots.wr_set_mkey_sig_block = changes::set_other as Slot;
+        slots.wr_set_mkey_crypto = changes::set_other as Slot;
+    }
+    slots
 }
 
 extern "C" fn refuse(qp: Handle<Extended>) {
@@ -120,6 +144,25 @@ const SCATTERING: u32 = 1 << 3 | 1 << 4;
 /// `enum mlx5dv_dc_type`.
 const TARGET: u32 = 1;
 const INITIATOR: u32 = 2;
+/// `MLX5DV_QP_EX_WITH_…`: keys by an older or newer function, and raw requests. Copies by the
+/// device are not supported.
+const CHANGES_KEYS: u64 = 0b0111;
+const RAW: u64 = 0b1000;
+
+/// The vendor's operations that a queue pair is created with.
+fn operations(attr: &mlx5dv_qp_init_attr, kind: QpType) -> Answer<u64> {
+    if attr.comp_mask & HAS_OPERATIONS == 0 {
+        return Ok(0);
+    }
+    let known = match kind {
+        QpType::Rc => CHANGES_KEYS | RAW,
+        _ => RAW,
+    };
+    match attr.send_ops_flags & !known {
+        0 => Ok(attr.send_ops_flags),
+        _ => Err(Code::UNSUPPORTED),
+    }
+}
 
 /// What the vendor's attributes ask for.
 fn wanted(attr: &mlx5dv_qp_init_attr) -> Answer<Option<QpExtra>> {
@@ -132,7 +175,7 @@ fn wanted(attr: &mlx5dv_qp_init_attr) -> Answer<Option<QpExtra>> {
     } else {
         attr.create_flags
     };
-    if flags & !SCATTERING != 0 || mask & HAS_OPERATIONS != 0 && attr.send_ops_flags != 0 {
+    if flags & !SCATTERING != 0 {
         return Err(Code::UNSUPPORTED);
     }
     if mask & HAS_KIND == 0 {
@@ -162,15 +205,21 @@ extern "C" fn mlx5dv_create_qp(
 ) -> *mut ibv_qp {
     pointer(|| {
         own(context.get()?)?;
-        let (extra, streams) = match vendor.get() {
-            Ok(vendor) => (wanted(vendor)?, vendor.comp_mask & HAS_STREAMS != 0),
-            Err(_) => (None, false),
+        let attr = attr.get()?;
+        let kind = QpType::from_raw(attr.qp_type);
+        let (extra, functions) = match vendor.get() {
+            Ok(vendor) => {
+                let streams = vendor.comp_mask & HAS_STREAMS != 0;
+                let operations = operations(vendor, kind)?;
+                (wanted(vendor)?, slots_with(streams, operations, kind))
+            }
+            Err(_) => (None, slots()),
         };
         let vendor = Vendor {
             extra: extra.as_ref().map(|extra| extra as _),
-            functions: if streams { slots_of_streams() } else { slots() },
+            functions,
         };
-        Qp::create_extended(context, attr.get()?, &vendor)
+        Qp::create_extended(context, attr, &vendor)
     })
 }
 

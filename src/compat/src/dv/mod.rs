@@ -2,6 +2,7 @@
 //! here answer EOPNOTSUPP (`symbols.txt`).
 
 mod abi;
+mod changes;
 mod channels;
 mod counters;
 mod device;
@@ -11,6 +12,7 @@ mod dynamic;
 mod frames;
 mod held;
 mod import;
+mod keys;
 mod numbers;
 mod pages;
 mod query;
@@ -22,6 +24,7 @@ mod to;
 mod xrc;
 
 pub(crate) use abi::{VENDOR, mlx5dv_qp_ex as QpFunctions};
+pub(crate) use changes::Request;
 pub(crate) use counters::counters_of_rule;
 pub(crate) use dm::{Dm, alloc_dm, alloc_null_mr, free_dm, import_dm, reg_dm_mr, unimport_dm};
 pub(crate) use dynamic::slots;

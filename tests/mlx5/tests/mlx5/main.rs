@@ -16,6 +16,7 @@ mod ece;
 mod entries;
 mod frames;
 mod functions;
+mod keys;
 mod many;
 mod masked;
 mod memory;

@@ -136,7 +136,11 @@ impl Owners {
         }
         match tail.opcode() {
             opcode::REQUEST => match sent(owner, position, tail) {
-                Request::Of((pair, sent)) => Ok(Some(Found::sent(&entry, sent, pair.number()))),
+                Request::Of((pair, sent)) => {
+                    let mut done: WorkCompletion = Found::sent(&entry, sent, pair.number());
+                    done.opcode = sent.kind.any_opcode();
+                    Ok(Some(done))
+                }
                 other => none(&other),
             },
             kind @ (opcode::RECEIVE_WRITE_IMM
@@ -152,7 +156,11 @@ impl Owners {
             opcode::REQUEST_ERROR => match sent(owner, position, tail) {
                 Request::Of((pair, sent)) => {
                     let number = pair.number();
-                    Ok(Some(entry.failed(sent.wr_id, sent.kind.opcode(), number)))
+                    Ok(Some(entry.failed(
+                        sent.wr_id,
+                        sent.kind.any_opcode(),
+                        number,
+                    )))
                 }
                 other => none(&other),
             },

@@ -8,6 +8,7 @@
 mod composed;
 mod decode;
 mod edges;
+mod keys;
 mod typed;
 
 use proptest::prelude::*;
