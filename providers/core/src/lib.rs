@@ -35,5 +35,5 @@ pub use error::{DestroyError, Errno, Error, ErrorKind, Op, PollError, PostError,
 pub use file::{CmFile, CommandPath, UverbsFile};
 pub use kind::Kind;
 pub use object::Object;
-pub use slots::Slots;
+pub use slots::{Slots, SlotsView};
 pub use types::EventCounts;

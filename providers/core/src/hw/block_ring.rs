@@ -79,11 +79,30 @@ impl BlockRing {
     /// A block; its number is masked.
     #[inline]
     pub fn block(&self, number: u32) -> Block<'_> {
-        let at = self.index(number) as usize * UNITS;
-        Block {
-            start: self.units.start().wrapping_add(at),
-            ring: PhantomData,
-        }
+        // SAFETY: a masked number is that of a block (see the module's safety section).
+        unsafe { self.at_index(self.index(number)) }
+    }
+
+    /// The block with this index.
+    ///
+    /// # Safety
+    /// It is below their number.
+    #[inline]
+    pub(super) unsafe fn at_index(&self, index: u32) -> Block<'_> {
+        let start = self.units.start().wrapping_add(index as usize * UNITS);
+        // SAFETY: it starts in this ring, by the caller's promise.
+        unsafe { Block::new(start) }
+    }
+
+    /// The same with exclusive access.
+    ///
+    /// # Safety
+    /// As [`at_index`](Self::at_index).
+    #[inline]
+    pub(super) unsafe fn at_index_mut(&mut self, index: u32) -> BlockMut<'_> {
+        // SAFETY: the caller's promise.
+        let block = unsafe { self.at_index(index) };
+        BlockMut { block }
     }
 
     /// A block with exclusive access, which also allows stores of other widths.

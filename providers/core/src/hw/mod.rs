@@ -9,7 +9,7 @@
 //! | memory | width | how that is ensured |
 //! |---|---|---|
 //! | [`Pages`] (queues that own their memory), exposed memory | 8-byte words; single bytes after the last whole word | `Words`: a part of a word is written by compare-and-exchange of the word |
-//! | [`UnitRing`], [`BlockRing`], [`BlockCursor`] | 8-byte words | a [`Part`] has one owner; accesses of other widths need exclusive access to the ring ([`BlockMut`]) |
+//! | [`UnitRing`], [`BlockRing`], [`BlockTable`], [`BlockCursor`] | 8-byte words | a [`Part`] has one owner; accesses of other widths need exclusive access to the ring ([`BlockMut`]) |
 //! | [`SharedRing`]: its slots | 8-byte words | it owns its mapping |
 //! | [`SharedRing`]: its two indexes | 4 bytes | the same |
 //! | [`Record`] | 4 bytes | each has its own slot |
@@ -29,6 +29,7 @@
 pub mod barrier;
 mod block_cursor;
 mod block_ring;
+mod block_table;
 mod counter;
 mod mmio;
 mod pack;
@@ -45,6 +46,7 @@ mod words;
 
 pub use block_cursor::BlockCursor;
 pub use block_ring::{Block, BlockMut, BlockRing};
+pub use block_table::BlockTable;
 pub use counter::Counter;
 pub use mmio::{HAS_REGISTERS, Register};
 pub use pack::{Pack, partial};

@@ -22,8 +22,10 @@ enum What {
     Sent(SentKind, u64),
     /// A message without an immediate value.
     Received(Checksums, Message),
-    /// Anything else.
+    /// Another success.
     Whole(WorkCompletion),
+    /// A failure.
+    Failed(WorkCompletion),
 }
 
 impl Default for What {
@@ -38,7 +40,11 @@ impl From<WorkCompletion> for Taken {
         Self {
             wr_id: done.wr_id,
             number: done.qp_num,
-            what: What::Whole(done),
+            what: if done.status.is_success() {
+                What::Whole(done)
+            } else {
+                What::Failed(done)
+            },
         }
     }
 }
@@ -71,6 +77,14 @@ impl Found for Taken {
     }
 }
 
+/// By a call, so that what a completion is tells whether it failed: its status would be looked at
+/// in any case.
+#[cold]
+#[inline(never)]
+const fn failed(status: WcStatus) -> WcStatus {
+    status
+}
+
 impl contract::Entry for Taken {
     #[inline]
     fn wr_id(&self) -> u64 {
@@ -80,7 +94,7 @@ impl contract::Entry for Taken {
     #[inline]
     fn status(&self) -> WcStatus {
         match &self.what {
-            What::Whole(done) => done.status,
+            What::Failed(done) => failed(done.status),
             _ => WcStatus::Success,
         }
     }
@@ -90,7 +104,7 @@ impl contract::Entry for Taken {
         match &self.what {
             What::Sent(kind, _) => kind.opcode(),
             What::Received(..) => WcOpcode::Recv,
-            What::Whole(done) => done.opcode,
+            What::Whole(done) | What::Failed(done) => done.opcode,
         }
     }
 
@@ -99,14 +113,14 @@ impl contract::Entry for Taken {
         match &self.what {
             What::Sent(kind, counts) => cqe::sent_bytes(kind.opcode(), *counts),
             What::Received(_, message) => message.byte_count(),
-            What::Whole(done) => done.byte_len,
+            What::Whole(done) | What::Failed(done) => done.byte_len,
         }
     }
 
     #[inline]
     fn imm(&self) -> Option<u32> {
         match &self.what {
-            What::Whole(done) => done.imm,
+            What::Whole(done) | What::Failed(done) => done.imm,
             _ => None,
         }
     }
@@ -121,7 +135,7 @@ impl contract::Entry for Taken {
         match &self.what {
             What::Sent(..) => WcFlags::empty(),
             What::Received(..) => self.whole().flags,
-            What::Whole(done) => done.flags,
+            What::Whole(done) | What::Failed(done) => done.flags,
         }
     }
 
@@ -144,7 +158,7 @@ impl contract::Entry for Taken {
             What::Received(checksums, message) => {
                 message.received(opcode::RECEIVE, self.wr_id, self.number, *checksums)
             }
-            What::Whole(done) => *done,
+            What::Whole(done) | What::Failed(done) => *done,
         }
     }
 }

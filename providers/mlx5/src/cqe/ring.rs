@@ -145,13 +145,14 @@ impl Reader {
     }
 
     /// Goes on with `slots`, each with an entry, until `each` returns false. Ends with the ring.
+    /// Returns how many it passed.
     #[expect(clippy::inline_always, reason = "a part of polling")]
     #[inline(always)]
     pub(crate) fn zip_while<T>(
         &mut self,
         slots: &mut [T],
         mut each: impl FnMut(Look<'_>, &mut T) -> bool,
-    ) {
+    ) -> usize {
         let pass = self.pass;
         let (passed, is_round) = self
             .blocks
@@ -160,6 +161,7 @@ impl Reader {
         if is_round {
             self.pass = pass.next();
         }
+        passed
     }
 }
 

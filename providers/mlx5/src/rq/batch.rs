@@ -6,7 +6,7 @@ use uverbs_core::PostError;
 use uverbs_core::contract;
 use uverbs_core::types::RecvRequest;
 
-use super::ReceiveRing;
+use super::{Form, ReceiveRing};
 
 /// The receiving end of a queue pair with a receive queue of its own.
 #[derive(Debug)]
@@ -21,8 +21,9 @@ pub struct RecvBatch<'s> {
     ring: &'s mut ReceiveRing,
     /// The end of what the batch has put.
     end: u32,
-    /// For how many more usual requests there is room for certain.
-    left: u32,
+    /// Up to where there is room for usual requests for certain.
+    limit: u32,
+    form: Form,
 }
 
 impl<'q> Receiver<'q> {
@@ -43,7 +44,8 @@ impl contract::Receiver for Receiver<'_> {
     fn batch(&mut self) -> RecvBatch<'_> {
         RecvBatch {
             end: self.ring.end,
-            left: self.ring.left_after(self.ring.end),
+            limit: self.ring.limit_from(self.ring.end),
+            form: self.ring.form,
             ring: self.ring,
         }
     }
@@ -64,21 +66,19 @@ impl contract::RecvBatch for RecvBatch<'_> {
     #[inline(always)]
     unsafe fn push(&mut self, request: &RecvRequest<'_>) -> Result<(), PostError> {
         let end = self.end;
-        if self.left == 0 {
-            self.ring.look_for_room();
-            self.left = self.ring.left_after(end);
-        }
+        let is_free = end != self.limit || {
+            self.limit = self.ring.find_room_from(end);
+            end != self.limit
+        };
         let put = self
             .ring
-            .put_usual(end, self.left != 0, *request, |ring, request| {
+            .put_usual(self.form, end, is_free, *request, |ring, request| {
                 ring.put_aside(end, request)
             });
-        match put {
-            Ok(()) => self.left = self.left.wrapping_sub(1),
-            Err(put) => {
-                put?;
-                self.left = self.ring.left_after(end.wrapping_add(1));
-            }
+        if let Err(put) = put {
+            put?;
+            // It is asked again.
+            self.limit = end.wrapping_add(1);
         }
         self.end = end.wrapping_add(1);
         Ok(())
@@ -100,10 +100,18 @@ impl contract::RecvBatch for RecvBatch<'_> {
 }
 
 impl ReceiveRing {
-    /// For how many usual requests there is room after `end`, as far as is known.
+    /// Up to where there is room for usual requests that are put from `end` on, as far as is known.
     #[inline]
-    fn left_after(&self, end: u32) -> u32 {
-        self.usual_left(end)
+    fn limit_from(&self, end: u32) -> u32 {
+        end.wrapping_add(self.usual_left(end))
+    }
+
+    /// The same after a look for requests that were completed meanwhile.
+    #[cold]
+    #[inline(never)]
+    fn find_room_from(&mut self, end: u32) -> u32 {
+        self.look_for_room();
+        self.limit_from(end)
     }
 
     /// Puts any request behind the end, where a batch has come to `end`. The ring's own end stays

@@ -2,6 +2,7 @@
 //! submits them.
 
 mod batch;
+mod form;
 mod place;
 mod scattered;
 
@@ -12,21 +13,18 @@ use uverbs_core::hw::{Record, UnitRing, barrier};
 #[cfg(feature = "rings")]
 use uverbs_core::rings::Watched;
 use uverbs_core::sys::ForkToken;
-use uverbs_core::types::{RecvRequest, Sge};
+use uverbs_core::types::RecvRequest;
 
 use crate::sync::atomic::Ordering;
 use crate::tracker::{QueuePairTracker, Receives, RecvEntries};
 use crate::wqe::sizes;
-use crate::wqe::{self, Unit};
 pub use batch::{Receiver, RecvBatch};
+pub(crate) use form::put_sges;
+use form::{Form, MAX_SGE_LENGTH, put_any_sges};
 pub(crate) use scattered::ScatteredRing;
 
 /// The word of a doorbell record that receive queues use.
 const RECEIVE_RECORD: usize = 0;
-
-/// The longest buffer: one bit less than its length field has.
-const MAX_MESSAGE: u64 = MAX_SGE_LENGTH as u64;
-const MAX_SGE_LENGTH: u32 = (1 << 31) - 1;
 
 /// log₂ of the bytes of a unit.
 const UNIT_SHIFT: u32 = 4;
@@ -37,9 +35,7 @@ pub(crate) struct ReceiveRing {
     ring: UnitRing,
     /// The number of requests less one.
     mask: u32,
-    /// log₂ of the number of units of a request.
-    shift: u32,
-    max_sge: u32,
+    form: Form,
     /// Requests put (free-running counter).
     end: u32,
     /// The last of these that were not submitted.
@@ -75,8 +71,10 @@ impl ReceiveRing {
     pub(crate) fn new(parts: Parts) -> Self {
         Self {
             mask: parts.sizes.count.wrapping_sub(1),
-            shift: parts.sizes.shift.saturating_sub(UNIT_SHIFT),
-            max_sge: parts.sizes.max_sge,
+            form: Form {
+                units: 1 << (parts.sizes.shift.saturating_sub(UNIT_SHIFT) & 31),
+                max_sge: parts.sizes.max_sge,
+            },
             end: 0,
             pending: 0,
             tail: 0,
@@ -111,7 +109,7 @@ impl ReceiveRing {
     /// After the room changed, or whether requests are shown.
     #[inline]
     fn set_usual_end(&mut self) {
-        let is_usual = self.max_sge != 0 && !self.held;
+        let is_usual = self.form.max_sge != 0 && !self.held;
         self.usual_end = self.tail.wrapping_add(if is_usual { self.room } else { 0 });
     }
 
@@ -155,7 +153,7 @@ impl ReceiveRing {
         let is_free = self.has_usual_room();
         // A copy is passed: once the address of the request is passed on, the compiler no longer
         // knows anything about its fields.
-        match self.put_usual(end, is_free, *request, |ring, request| {
+        match self.put_usual(self.form, end, is_free, *request, |ring, request| {
             ring.put_apart(request)
         }) {
             Ok(()) => {
@@ -174,7 +172,7 @@ impl ReceiveRing {
 
     /// Writes a request with one scatter/gather entry at `end`. The end of the ring stays where it
     /// is. Another one is left to `apart`: it gets a request of its own, so that the caller's need
-    /// not be in memory.
+    /// not be in memory. `form` is the ring's: a caller in a loop reads it once.
     #[expect(
         clippy::inline_always,
         reason = "what the caller knows about the request would be passed in memory and asked again"
@@ -182,6 +180,7 @@ impl ReceiveRing {
     #[inline(always)]
     fn put_usual<T>(
         &mut self,
+        form: Form,
         end: u32,
         is_free: bool,
         request: RecvRequest<'_>,
@@ -196,7 +195,7 @@ impl ReceiveRing {
             let scatter = &[sge];
             return Err(apart(self, RecvRequest { scatter, ..request }));
         }
-        put_sge(&self.ring, end << (self.shift & 31), self.max_sge, &sge);
+        form.put(&self.ring, form.unit(end), &sge);
         self.track(end, request.wr_id);
         Ok(())
     }
@@ -211,8 +210,8 @@ impl ReceiveRing {
         if self.is_full() {
             self.make_room()?;
         }
-        let at = self.end << (self.shift & 31);
-        put_any_sges(&self.ring, at, self.max_sge, request.scatter)?;
+        let at = self.form.unit(self.end);
+        put_any_sges(&self.ring, at, self.form.max_sge, request.scatter)?;
         self.track(self.end, request.wr_id);
         self.go_on();
         Ok(())
@@ -292,7 +291,8 @@ impl ReceiveRing {
         if let Some(queue) = &self.watched {
             let first = self.end.wrapping_sub(count);
             let indexes = (0..count).map(|at| first.wrapping_add(at) & self.mask);
-            crate::rings::receives(queue, &self.ring, self.shift, false, indexes);
+            let shift = self.form.units.trailing_zeros();
+            crate::rings::receives(queue, &self.ring, shift, false, indexes);
         }
         #[cfg(not(feature = "rings"))]
         let _ = (self, count);
@@ -303,7 +303,7 @@ impl ReceiveRing {
     #[inline(always)]
     fn post_one(&mut self, is_free: bool, request: RecvRequest<'_>) -> Result<(), PostError> {
         let end = self.end;
-        match self.put_usual(end, is_free, request, |ring, request| {
+        match self.put_usual(self.form, end, is_free, request, |ring, request| {
             ring.post_apart(request)
         }) {
             Ok(()) => {
@@ -322,7 +322,7 @@ impl ReceiveRing {
     pub(crate) fn post_usual(&mut self, request: RecvRequest<'_>) -> bool {
         let end = self.end;
         let is_free = self.pending == 0 && self.has_usual_room();
-        let put = self.put_usual(end, is_free, request, |_, _| ());
+        let put = self.put_usual(self.form, end, is_free, request, |_, _| ());
         if put.is_ok() {
             self.end = end.wrapping_add(1);
             self.report(1);
@@ -344,6 +344,7 @@ impl ReceiveRing {
         if !self.fork.is_current() {
             return;
         }
+        let form = self.form;
         let begin = self.end;
         let mut left = self.usual_left(begin);
         let mut end = begin;
@@ -358,7 +359,7 @@ impl ReceiveRing {
                     break;
                 }
             }
-            put_sge(&self.ring, end << (self.shift & 31), self.max_sge, sge);
+            form.put(&self.ring, form.unit(end), sge);
             self.track(end, request.wr_id);
             end = end.wrapping_add(1);
             left -= 1;
@@ -418,74 +419,6 @@ impl ReceiveRing {
         self.end = self.submitted();
         self.pending = 0;
     }
-}
-
-/// Whether a single scatter/gather entry is valid in a request with up to `max_sge` entries.
-#[inline]
-fn is_usual(sge: &Sge, max_sge: u32) -> bool {
-    max_sge != 0 && (1..=MAX_SGE_LENGTH).contains(&sge.length)
-}
-
-/// Writes a usual scatter/gather entry at unit `at`, followed by the end mark where there could be
-/// more.
-#[inline]
-fn put_sge(ring: &UnitRing, at: u32, max_sge: u32, sge: &Sge) {
-    if max_sge != 1 {
-        ring.put(at.wrapping_add(1), wqe::END);
-    }
-    ring.put(at, wqe::data(sge));
-}
-
-/// Writes the scatter/gather entries of a receive request from unit `at` on. The device uses them
-/// in order up to `max_sge` or an end mark.
-#[expect(clippy::inline_always, reason = "a part of posting")]
-#[inline(always)]
-pub(crate) fn put_sges(
-    ring: &UnitRing,
-    at: u32,
-    max_sge: u32,
-    sges: &[Sge],
-) -> Result<(), PostError> {
-    // Most requests have one scatter/gather entry.
-    if let [sge] = sges
-        && is_usual(sge, max_sge)
-    {
-        put_sge(ring, at, max_sge, sge);
-        return Ok(());
-    }
-    put_any_sges(ring, at, max_sge, sges)
-}
-
-#[inline(never)]
-fn put_any_sges(ring: &UnitRing, mut at: u32, max_sge: u32, sges: &[Sge]) -> Result<(), PostError> {
-    if sges.len() > max_sge as usize {
-        return Err(PostError::TooManySges {
-            requested: u32::try_from(sges.len()).unwrap_or(u32::MAX),
-            max: max_sge,
-        });
-    }
-    let end = at.wrapping_add(max_sge);
-    let mut total = 0;
-    let mut put = |unit: Unit| {
-        ring.put(at, unit);
-        at = at.wrapping_add(1);
-    };
-    for sge in sges {
-        if sge.length != 0 {
-            total += u64::from(sge.length);
-            put(wqe::data(sge));
-        }
-    }
-    if at != end {
-        ring.put(at, wqe::END);
-    }
-    if total > MAX_MESSAGE {
-        return Err(PostError::MessageTooLong {
-            requested: total,
-            max: MAX_MESSAGE,
-        });
-    }
-    Ok(())
 }
 
 #[cfg(test)]

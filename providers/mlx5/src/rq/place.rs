@@ -10,7 +10,7 @@ impl ReceiveRing {
             buffer: self.ring.address(),
             record: self.record.address(),
             count: self.mask.wrapping_add(1),
-            stride: 1 << (self.shift + UNIT_SHIFT),
+            stride: self.form.units << UNIT_SHIFT,
         }
     }
 }

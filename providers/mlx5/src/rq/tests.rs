@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 use uverbs_core::Op;
 use uverbs_core::hw::{Pages, Part, Records};
-use uverbs_core::types::LocalKey;
+use uverbs_core::types::{LocalKey, Sge};
 
 use super::*;
 use crate::tests::bytes_of;

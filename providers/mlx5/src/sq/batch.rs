@@ -12,7 +12,7 @@ use uverbs_core::types::{Posting, SendRequest, Template};
 use super::post::Alone;
 use super::template::Prepared;
 use super::usual::{Putting, PuttingPrepared, Spot};
-use super::{End, Pending, SendRing};
+use super::{Common, End, Pending, SendRing};
 use crate::tracker::Number;
 
 /// The sending end of a queue pair of type RC, UC or UD.
@@ -43,6 +43,7 @@ struct BatchEnd {
     usual_end: Number,
     /// The first word of its last request.
     last: u64,
+    common: Common,
 }
 
 impl<'q> Sender<'q> {
@@ -70,6 +71,7 @@ impl contract::Sender for Sender<'_> {
                 requests: end.requests,
                 usual_end: self.ring.usual_end_with(end.flags),
                 last: 0,
+                common: self.ring.common,
             },
             is_submitted: false,
             ring: self.ring,
@@ -109,6 +111,7 @@ impl BatchEnd {
             block: self.block,
             requests: self.requests,
             is_free,
+            common: self.common,
         }
     }
 

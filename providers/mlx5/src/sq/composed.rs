@@ -60,25 +60,22 @@ impl SendRing {
         let completion = SentKind::of(shape.completion);
         // Stored where it is known, so that it need not be kept; and so below.
         self.end.requests = spot.requests.after(1);
-        self.track(spot.block, spot.requests, request().wr_id, completion);
+        let (block, entry) = self.blocks.at(spot.block);
+        entry.posted(request().wr_id, spot.requests.after(1), completion);
         // The control segment last: by then, registers are free.
-        let block = self.ring.block(spot.block);
         let units = shape.units_before_data() + 2;
         block.put(units as usize - 1, wqe::data(&sge));
-        if let Some(Shape {
-            remote: Some(remote),
-            operands,
-            ..
-        }) = Shape::of(&request().operation)
+        if let Some(shape) = Shape::of(&request().operation)
+            && let Some(remote) = shape.remote()
         {
             block.put(1, remote);
-            if let Some(operands) = operands {
+            if let Some(operands) = shape.operands {
                 block.put(2, operands);
             }
         }
-        let head = wqe::control_head(shape.opcode, spot.block, self.queue, units);
+        let head = wqe::control_head(shape.opcode, spot.block, self.common.queue, units);
         self.last = head;
-        let tail = wqe::usual_tail(request().flags, shape.immediate) | self.always_tail;
+        let tail = wqe::usual_tail(request().flags, shape.immediate) | self.common.tail;
         block.put(0, [head, tail]);
         self.end.block = spot.block.wrapping_add(1);
         self.pending.add(1);

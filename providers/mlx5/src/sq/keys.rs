@@ -16,7 +16,7 @@ const UNITS: u64 = 0x3f;
 impl SendRing {
     /// Units that a request may have without taking the room of others.
     fn units_of_request(&self) -> u32 {
-        let blocks = self.entries.len() / (self.max_requests as usize).max(1);
+        let blocks = self.blocks.ring().blocks() as usize / (self.max_requests as usize).max(1);
         let units = u32::try_from(blocks).unwrap_or(u32::MAX);
         units.saturating_mul(BLOCK_UNITS).min(MAX_UNITS)
     }
@@ -75,7 +75,7 @@ impl SendRing {
             return Err(PostError::TooManySges { requested, max });
         }
         // The doorbell names the queue by these bits.
-        if head & UNITS != request.len() as u64 || head & 0xffff_ff00 != self.queue {
+        if head & UNITS != request.len() as u64 || head & 0xffff_ff00 != self.common.queue {
             return Err(PostError::InvalidRequest);
         }
         let at = self.admit()?;
@@ -83,10 +83,11 @@ impl SendRing {
         writer.units(rest);
         let (end, behind) = (self.end, writer.at);
         let known = head & !(0xffff << 40);
-        let head = wqe::control_head_of(known, end.block, self.queue);
+        let head = wqe::control_head_of(known, end.block, self.common.queue);
         let first = end.block.wrapping_mul(BLOCK_UNITS);
-        self.track(end.block, end.requests, wr_id, SentKind::RAW);
-        self.ring.put(first, [head, tail]);
+        let entry = self.blocks.value(end.block);
+        entry.posted(wr_id, end.requests.after(1), SentKind::RAW);
+        self.blocks.ring().put(first, [head, tail]);
         self.end.flags = self.always;
         self.set_usual_end();
         let units = behind.wrapping_sub(first);

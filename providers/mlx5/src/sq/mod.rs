@@ -17,7 +17,7 @@ mod usual;
 use std::sync::Arc;
 
 use uverbs_core::PostError;
-use uverbs_core::hw::{BlockRing, Record};
+use uverbs_core::hw::{BlockRing, BlockTable, Record};
 #[cfg(feature = "rings")]
 use uverbs_core::rings::Watched;
 use uverbs_core::sys::ForkToken;
@@ -26,7 +26,7 @@ use uverbs_core::types::{Operation, QpType, SendFlags, SendRequest};
 use crate::doorbell::Doorbell;
 #[cfg(feature = "rings")]
 use crate::rings::{Route, Sends};
-use crate::tracker::{Number, QueuePairTracker, SendEntries, SentKind};
+use crate::tracker::{Number, QueuePairTracker, SendEntry, SentKind};
 use crate::wqe::operations::Operations;
 use crate::wqe::request::{self, Kind, Limits, Writer};
 use crate::wqe::sizes;
@@ -42,7 +42,8 @@ const SEND_RECORD: usize = 1;
 /// A send ring.
 #[derive(Debug)]
 pub(crate) struct SendRing {
-    ring: BlockRing,
+    /// Where requests are written, and where the tracker looks for them.
+    blocks: BlockTable<SendEntry>,
     /// The end of what was written.
     end: End,
     /// The part before the end that the device may not read yet.
@@ -57,14 +58,13 @@ pub(crate) struct SendRing {
     limits: Limits,
     /// The operations that take a scatter/gather entry.
     gathered: Operations,
-    /// The number of the queue pair, as encoded in the control segment.
-    queue: u64,
+    common: Common,
     /// Control flags of every request.
     always: u32,
-    /// The same in the last word of a control segment.
-    always_tail: u64,
     /// The number of requests that can be outstanding; 0 while the queue pair accepts none.
     room: u32,
+    /// The same of requests to the peer of a connection: 0, too, where those are not usual.
+    usual_room: u32,
     /// Up to which number requests to the peer of a connection can be outstanding; 0 while
     /// something special is required of the next one.
     usual_end: Number,
@@ -76,13 +76,20 @@ pub(crate) struct SendRing {
     max_requests: u32,
     fork: ForkToken,
     tracker: Arc<QueuePairTracker>,
-    /// Where the tracker looks for requests.
-    entries: SendEntries,
     record: Arc<Record>,
     doorbell: Doorbell,
     /// The observer of submitted requests.
     #[cfg(feature = "rings")]
     watched: Option<Box<Sends>>,
+}
+
+/// What the control segments of a ring's requests have in common.
+#[derive(Clone, Copy, Debug)]
+struct Common {
+    /// The number of the queue pair.
+    queue: u64,
+    /// The last word, with the flags of every request.
+    tail: u64,
 }
 
 /// A position in the ring.
@@ -177,9 +184,11 @@ impl SendRing {
         Self {
             end: End::new(always, base),
             pending: Pending::new(always),
-            queue: wqe::queue_word(parts.qpn),
+            common: Common {
+                queue: wqe::queue_word(parts.qpn),
+                tail: wqe::control_tail(always, 0),
+            },
             always,
-            always_tail: wqe::control_tail(always, 0),
             last: 0,
             aside: (End::new(always, base), 0),
             tail: base,
@@ -190,6 +199,7 @@ impl SendRing {
                 qpn: parts.qpn,
             },
             room: 0,
+            usual_room: 0,
             usual_end: Number::default(),
             datagrams: parts.kind == QpType::Ud,
             has_usual: matches!(parts.kind, QpType::Rc | QpType::Uc)
@@ -201,9 +211,8 @@ impl SendRing {
                 parts.operations
             },
             max_requests: parts.sizes.max_post,
-            ring: parts.ring,
+            blocks: BlockTable::new(parts.ring, parts.tracker.send.entries().clone()),
             fork: parts.fork,
-            entries: parts.tracker.send.entries().clone(),
             tracker: parts.tracker,
             record: parts.record,
             doorbell: parts.doorbell,
@@ -221,6 +230,7 @@ impl SendRing {
     /// Sets whether the queue pair is in a state that accepts requests.
     pub(crate) fn set_ready(&mut self, ready: bool) {
         self.room = if ready { self.max_requests } else { 0 };
+        self.usual_room = if self.has_usual { self.room } else { 0 };
         self.set_usual_end();
     }
 
@@ -233,10 +243,12 @@ impl SendRing {
     /// The same where `flags` are required of the next one.
     #[inline]
     fn usual_end_with(&self, flags: u32) -> Number {
-        if flags != self.always || !self.has_usual || self.room == 0 {
-            return Number::default();
+        // Without usual room there is none after the tail either.
+        if flags == self.always {
+            self.tail.after(self.usual_room.into())
+        } else {
+            Number::default()
         }
-        self.tail.after(self.room.into())
     }
 
     /// Starts over after the queue pair was reset.
@@ -252,7 +264,7 @@ impl SendRing {
     /// The contents of the ring.
     #[cfg(test)]
     pub(crate) fn bytes(&self) -> Vec<u8> {
-        crate::tests::bytes_of(&self.ring)
+        crate::tests::bytes_of(self.blocks.ring())
     }
 
     pub(crate) fn limits(&self) -> &Limits {
@@ -375,7 +387,7 @@ impl SendRing {
     #[inline]
     pub(crate) fn writer(&self, at: u32) -> Writer<'_> {
         Writer {
-            ring: &self.ring,
+            ring: self.blocks.ring(),
             at,
         }
     }
@@ -405,11 +417,12 @@ impl SendRing {
         let first = block.wrapping_mul(BLOCK_UNITS);
         let units = at.wrapping_sub(first);
         let blocks = units.div_ceil(BLOCK_UNITS);
-        let head = wqe::control_head(kind.opcode, block, self.queue, units);
+        let head = wqe::control_head(kind.opcode, block, self.common.queue, units);
         let flags = control::flags(flags, required, self.always) | kind.stream;
         let tail = wqe::control_tail(flags, kind.immediate);
-        self.track(block, requests, wr_id, completion);
-        self.ring.put(first, [head, tail]);
+        let entry = self.blocks.value(block);
+        entry.posted(wr_id, requests.after(1), completion);
+        self.blocks.ring().put(first, [head, tail]);
         self.end.flags = kind.fence | self.always;
         self.set_usual_end();
         self.go_on(blocks, head);
@@ -422,15 +435,6 @@ impl SendRing {
         self.end.requests = self.end.requests.after(1);
         self.pending.add(blocks);
         self.last = head;
-    }
-
-    /// Records the request that begins at this block and follows number `requests`, for its
-    /// completion.
-    #[expect(clippy::inline_always, reason = "a part of posting")]
-    #[inline(always)]
-    fn track(&self, block: u32, requests: Number, wr_id: u64, completion: SentKind) {
-        let entry = self.entries.at(block as usize);
-        entry.posted(wr_id, requests.after(1), completion);
     }
 }
 

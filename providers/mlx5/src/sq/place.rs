@@ -7,9 +7,9 @@ impl SendRing {
     /// Its memory; entries are blocks.
     pub(crate) fn place(&self) -> Place {
         Place {
-            buffer: self.ring.address(),
+            buffer: self.blocks.ring().address(),
             record: self.record.address(),
-            count: self.ring.blocks(),
+            count: self.blocks.ring().blocks(),
             stride: BLOCK_UNITS * UNIT,
         }
     }

@@ -106,7 +106,7 @@ impl SendRing {
         // Before the device may read: nothing that it does must be reported earlier.
         #[cfg(feature = "rings")]
         if let Some(queue) = &self.watched {
-            queue.report(&self.ring, end.wrapping_sub(blocks), end);
+            queue.report(self.blocks.ring(), end.wrapping_sub(blocks), end);
         }
         barrier::to_device();
         self.record.store(SEND_RECORD, end & 0xffff);
@@ -114,7 +114,7 @@ impl SendRing {
             self.doorbell.ring_only(head);
         } else if alone && blocks <= self.doorbell.blue_flame_blocks() {
             let first = end.wrapping_sub(blocks);
-            self.doorbell.blue_flame(&self.ring, first, blocks);
+            self.doorbell.blue_flame(self.blocks.ring(), first, blocks);
         } else {
             self.doorbell.ring(head);
         }
@@ -231,7 +231,7 @@ impl SendRing {
     pub(super) fn forget_behind(&self, blocks: u32) {
         for block in 0..blocks {
             let block = self.end.block.wrapping_add(block);
-            self.entries.at(block as usize).taken_back(self.tail);
+            self.blocks.value(block).taken_back(self.tail);
         }
     }
 }

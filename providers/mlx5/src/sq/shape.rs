@@ -10,9 +10,8 @@ use crate::wqe::{self, Unit, opcode};
 pub(super) struct Shape {
     pub(super) needs: Operations,
     pub(super) opcode: u32,
-    /// The segment with the peer's address, as words: a copy of a [`Remote`] would be one of its
-    /// padding, too.
-    pub(super) remote: Option<Unit>,
+    /// The peer's memory, by its numbers: a copy of a [`Remote`] would be one of its padding, too.
+    pub(super) remote: Option<(u64, u32)>,
     /// Those of an atomic operation.
     pub(super) operands: Option<Unit>,
     pub(super) immediate: u32,
@@ -33,7 +32,7 @@ impl Shape {
         Self {
             needs: Operations::ATOMIC,
             opcode,
-            remote: Some(wqe::remote(remote)),
+            remote: Some((remote.address, remote.key.raw())),
             operands: Some(operands),
             immediate: 0,
             completion,
@@ -55,14 +54,14 @@ impl Shape {
             Operation::Write(remote) => Self {
                 needs: Operations::WRITE,
                 opcode: opcode::WRITE,
-                remote: Some(wqe::remote(remote)),
+                remote: Some((remote.address, remote.key.raw())),
                 completion: WcOpcode::RdmaWrite,
                 ..Self::SEND
             },
             Operation::WriteImm(remote, immediate) => Self {
                 needs: Operations::WRITE,
                 opcode: opcode::WRITE_IMM,
-                remote: Some(wqe::remote(remote)),
+                remote: Some((remote.address, remote.key.raw())),
                 immediate,
                 completion: WcOpcode::RdmaWrite,
                 ..Self::SEND
@@ -70,7 +69,7 @@ impl Shape {
             Operation::Read(remote) => Self {
                 needs: Operations::READ,
                 opcode: opcode::READ,
-                remote: Some(wqe::remote(remote)),
+                remote: Some((remote.address, remote.key.raw())),
                 completion: WcOpcode::RdmaRead,
                 ..Self::SEND
             },
@@ -100,9 +99,17 @@ impl Shape {
     #[inline(always)]
     pub(super) const fn takes(&self, sge: &Sge) -> bool {
         match (self.operands, self.remote) {
-            (Some(_), Some([address, _])) => is_atomic(sge, u64::from_be(address)),
+            (Some(_), Some((address, _))) => is_atomic(sge, address),
             _ => 1 <= sge.length && sge.length <= MAX_SGE_LENGTH,
         }
+    }
+
+    /// The segment with the peer's memory.
+    #[expect(clippy::inline_always, reason = "a part of posting")]
+    #[inline(always)]
+    pub(super) fn remote(&self) -> Option<Unit> {
+        self.remote
+            .map(|(address, key)| wqe::remote_of(address, key))
     }
 
     /// The segments between the control segment and the data.

@@ -47,7 +47,7 @@ impl Prepared {
                 Payload::Gather([sge]) => sge.key.raw(),
                 _ => 0,
             },
-            remote_key: shape.remote.map_or(0, |[_, key]| key),
+            remote_key: shape.remote().map_or(0, |[_, key]| key),
         }
     }
 
@@ -74,15 +74,10 @@ impl SendRing {
         if !is_usual {
             return putting.posting_apart(self, prepared, posting);
         }
-        let head = wqe::control_head_of(prepared.head, spot.block, self.queue);
-        let tail = prepared.tail | self.always_tail;
-        let block = self.ring.block(spot.block);
-        self.track(
-            spot.block,
-            spot.requests,
-            posting.wr_id,
-            prepared.completion,
-        );
+        let head = wqe::control_head_of(prepared.head, spot.block, spot.common.queue);
+        let tail = prepared.tail | spot.common.tail;
+        let (block, entry) = self.blocks.at(spot.block);
+        entry.posted(posting.wr_id, spot.requests.after(1), prepared.completion);
         let data = [
             wqe::words(posting.length, prepared.local_key),
             posting.address.to_be(),

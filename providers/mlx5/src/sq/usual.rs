@@ -10,7 +10,7 @@ use uverbs_core::hw::BlockMut;
 use uverbs_core::types::{Payload, Posting, SendFlags, SendRequest, Sge};
 
 use super::shape::Shape;
-use super::{End, Prepared, SendRing};
+use super::{Common, End, Prepared, SendRing};
 use crate::tracker::{Number, SentKind};
 use crate::wqe::operations::Operations;
 use crate::wqe::{self, BLOCK_UNITS, UNIT, Unit, opcode};
@@ -30,6 +30,8 @@ pub(super) struct Spot {
     pub(super) requests: Number,
     /// There is room, and nothing special is required of it.
     pub(super) is_free: bool,
+    /// What the control segments of the ring have in common.
+    pub(super) common: Common,
 }
 
 /// What becomes of a request that is put.
@@ -89,6 +91,7 @@ impl SendRing {
             block,
             requests,
             is_free: requests < self.usual_end,
+            common: self.common,
         }
     }
 
@@ -197,16 +200,15 @@ impl SendRing {
         sge: &Sge,
     ) -> u64 {
         let units = ROUTE as u32 + shape.units_before_data() + 2;
-        let control = self.control(spot, shape, flags, units);
-        self.track(
-            spot.block,
-            spot.requests,
-            wr_id,
-            SentKind::of(shape.completion),
-        );
+        let control = Self::control(spot, shape, flags, units);
+        let (first, entry) = self.blocks.at(spot.block);
+        let completion = SentKind::of(shape.completion);
+        entry.posted(wr_id, spot.requests.after(1), completion);
         let put = |at: u32, unit| {
-            let block = spot.block.wrapping_add(at / BLOCK_UNITS);
-            let block = self.ring.block(block);
+            let block = match at / BLOCK_UNITS {
+                0 => first,
+                later => self.blocks.ring().block(spot.block.wrapping_add(later)),
+            };
             block.put((at % BLOCK_UNITS) as usize, unit);
         };
         put(0, control);
@@ -214,7 +216,7 @@ impl SendRing {
             put(at, unit);
         }
         let behind = ROUTE as u32 + 1;
-        if let Some(remote) = shape.remote {
+        if let Some(remote) = shape.remote() {
             put(behind, remote);
         }
         if let Some(operands) = shape.operands {
@@ -236,16 +238,12 @@ impl SendRing {
     ) -> u64 {
         let start = inline_start(shape);
         let units = (start + slice.len()).div_ceil(UNIT as usize) as u32;
-        let control = self.control(spot, shape, flags, units);
-        self.track(
-            spot.block,
-            spot.requests,
-            wr_id,
-            SentKind::of(shape.completion),
-        );
-        let mut block = self.ring.block_mut(spot.block);
+        let control = Self::control(spot, shape, flags, units);
+        let (mut block, entry) = self.blocks.at_mut(spot.block);
+        let completion = SentKind::of(shape.completion);
+        entry.posted(wr_id, spot.requests.after(1), completion);
         block.put(0, control);
-        if let Some(remote) = shape.remote {
+        if let Some(remote) = shape.remote() {
             block.put(1, remote);
         }
         block.put_half(start / 4 - 1, wqe::inline_head(slice.len() as u32));
@@ -255,11 +253,11 @@ impl SendRing {
 
     /// The control segment.
     #[inline(always)]
-    fn control(&self, spot: Spot, shape: &Shape, flags: SendFlags, units: u32) -> Unit {
+    fn control(spot: Spot, shape: &Shape, flags: SendFlags, units: u32) -> Unit {
         let tail = wqe::usual_tail(flags, shape.immediate);
         [
-            wqe::control_head(shape.opcode, spot.block, self.queue, units),
-            tail | self.always_tail,
+            wqe::control_head(shape.opcode, spot.block, spot.common.queue, units),
+            tail | spot.common.tail,
         ]
     }
 }

@@ -14,12 +14,12 @@ pub(crate) mod table;
 
 use std::sync::Arc;
 
-use uverbs_core::Slots;
+use uverbs_core::{Slots, SlotsView};
 
 use crate::cqe::Checksums;
 use crate::sync::atomic::{AtomicU64, Ordering};
 pub(crate) use scatter::ScatterTracker;
-pub(crate) use send::{Number, SendEntries, SendRun, SendTracker, Sent, SentKind};
+pub(crate) use send::{Number, SendEntry, SendRun, SendTracker, Sent, SentKind};
 use side::{Run, Side};
 pub(crate) use srq::SrqTracker;
 
@@ -58,7 +58,7 @@ impl RecvTracker {
 #[derive(Debug)]
 pub(crate) struct RecvRun<'t> {
     run: Run<'t>,
-    wr_ids: &'t RecvEntries,
+    wr_ids: SlotsView<'t, AtomicU64>,
 }
 
 impl RecvRun<'_> {
@@ -269,6 +269,12 @@ impl QueuePairTracker {
         self.send.run_from(self.send.side.run())
     }
 
+    /// The same for requests of which none was overtaken by one of another stream.
+    #[inline]
+    pub(crate) fn sends_in_order(&self) -> SendRun<'_> {
+        self.sends().in_order()
+    }
+
     /// Begins a run of completions of its own receive queue. `None` if it has none. Called by the
     /// polling thread.
     #[inline]
@@ -278,13 +284,12 @@ impl QueuePairTracker {
         };
         Some(RecvRun {
             run: self.received.run(),
-            wr_ids: &queue.wr_ids,
+            wr_ids: queue.wr_ids.view(),
         })
     }
 
     /// The request that the entry `index` of its send completion queue completes, in the most
-    /// frequent case: it is not the first of its incarnation, and was not overtaken by a request of
-    /// another stream.
+    /// frequent case: it was not overtaken by a request of another stream.
     #[inline]
     pub(crate) fn sent_in_order(&self, index: u64, counter: u16) -> Option<Sent> {
         let mut run = self.send.run_from(self.send.side.go_on()).in_order();

@@ -1,7 +1,7 @@
 //! The requests of a send queue, and the kinds of their completions.
 
-use uverbs_core::Slots;
 use uverbs_core::types::WcOpcode;
+use uverbs_core::{Slots, SlotsView};
 
 use super::side::{Run, Side};
 use crate::sync::atomic::{AtomicU64, Ordering};
@@ -10,8 +10,6 @@ use crate::sync::atomic::{AtomicU64, Ordering};
 #[derive(Debug)]
 pub(crate) struct SendTracker {
     entries: SendEntries,
-    /// How far the entry of a request that is under way can be ahead of what was completed.
-    window: u64,
     /// A request may complete after others that were posted later.
     unordered: bool,
     /// Its count is an [`Ordinal`].
@@ -31,11 +29,11 @@ pub(crate) struct SendEntry {
 }
 
 /// A request's number among all of its send queue, from 1 on, << [`KIND`] | the kind of its
-/// completion. With the [mark](RARE) of a rare kind it is ahead of every count, so that who looks
-/// for usual completions finds none.
+/// completion. With the [mark](RARE) of a rare kind it is negative, so that who looks for usual
+/// completions finds none.
 ///
-/// What is completed is counted in the same form, with all bits of the kind: the difference to the
-/// ordinal of any later request is positive, and that to others is not.
+/// What is completed is counted by the ordinal of the last request: those of later requests are
+/// higher, and no others.
 #[derive(Clone, Copy, Debug)]
 struct Ordinal(u64);
 
@@ -62,14 +60,14 @@ impl Ordinal {
         Self(self.0 & !RARE)
     }
 
-    /// The count once this request and all before it are completed.
+    /// Whether it is of a usual request after those that `count` covers.
     #[inline]
-    const fn done(self) -> u64 {
-        self.0 | KINDS
+    const fn is_after(self, count: u64) -> bool {
+        self.0.cast_signed() > count.cast_signed()
     }
 }
 
-/// The count that completed requests up to `number` give.
+/// A count with which all requests up to `number` are completed.
 const fn count_of(number: Number) -> u64 {
     number.0 | KINDS
 }
@@ -197,7 +195,6 @@ impl SendTracker {
     pub(crate) fn new(blocks: u32) -> Self {
         Self {
             entries: Slots::new(blocks),
-            window: u64::from(blocks) << KIND,
             unordered: false,
             side: Side::new(count_of(Number::default())),
         }
@@ -249,8 +246,7 @@ impl SendTracker {
     pub(super) fn run_from<'t>(&'t self, run: Run<'t>) -> SendRun<'t> {
         SendRun {
             run,
-            entries: &self.entries,
-            window: self.window,
+            entries: self.entries.view(),
             unordered: self.unordered,
         }
     }
@@ -260,8 +256,7 @@ impl SendTracker {
 #[derive(Debug)]
 pub(crate) struct SendRun<'t> {
     run: Run<'t>,
-    entries: &'t SendEntries,
-    window: u64,
+    entries: SlotsView<'t, SendEntry>,
     unordered: bool,
 }
 
@@ -282,13 +277,11 @@ impl SendRun<'_> {
         let entry = self.entries.at(usize::from(counter));
         let wr_id = entry.wr_id.load(Ordering::Relaxed);
         let ordinal = Ordinal(entry.ordinal.load(Ordering::Relaxed));
-        // Of a request that was completed before, the difference is not positive: a large number.
-        if ordinal.0.wrapping_sub(self.run.count) >= self.window {
-            if !self.unordered || ordinal.0 & RARE != 0 {
-                return None;
-            }
-        } else {
-            self.run.count = ordinal.done();
+        if ordinal.is_after(self.run.count) {
+            self.run.count = ordinal.0;
+        } else if !self.unordered || ordinal.0 & RARE != 0 {
+            // It was completed before, or is none of these.
+            return None;
         }
         Some(Sent {
             wr_id,
@@ -304,8 +297,8 @@ impl SendRun<'_> {
             return self.completed(counter);
         }
         let plain = ordinal.plain();
-        if plain.0.wrapping_sub(self.run.count) < self.window {
-            self.run.count = plain.done();
+        if plain.is_after(self.run.count) {
+            self.run.count = plain.0;
         } else if !self.unordered {
             return None;
         }
@@ -355,26 +348,23 @@ mod tests {
         assert_eq!(tracker.send.done(), first.after(2));
     }
 
-    /// The differences of ordinals, at the ends of what they tell.
     #[test]
-    fn any_later_request_is_ahead_and_no_other() {
+    fn ordinals_of_later_requests_are_higher_than_what_is_done() {
         let kinds: Vec<SentKind> = (0..8)
             .map(|raw| SentKind::of(WcOpcode::from_raw(raw)))
             .collect();
-        let window = 4 << KIND;
-        for done in [0, 1, 7, u64::from(u32::MAX), 1 << 40] {
-            for kind in &kinds {
-                for ahead in 0..6 {
-                    let ordinal = Ordinal::of(Number::of(done + ahead), *kind);
-                    let is_ahead = ordinal.0.wrapping_sub(count_of(Number::of(done))) < window;
-                    assert_eq!(is_ahead, (1..=4).contains(&ahead), "{done} {ahead}");
-                    assert_eq!(ordinal.done(), count_of(Number::of(done + ahead)));
+        for done in [1, 7, u64::from(u32::MAX), 1 << 40].map(Number::of) {
+            for (kind, last) in kinds.iter().zip(kinds.iter().rev()) {
+                let last = Ordinal::of(done, *last).0;
+                for after in 1..6 {
+                    let ordinal = Ordinal::of(done.after(after), *kind);
+                    assert!(ordinal.is_after(last) && ordinal.is_after(count_of(done)));
                     assert_eq!(ordinal.kind(), *kind);
                 }
-                for behind in 1..=done.min(9) {
-                    let ordinal = Ordinal::of(Number::of(done - behind), *kind);
-                    assert!(ordinal.0.wrapping_sub(count_of(Number::of(done))) >= window);
+                for before in 1..=done.since(Number::default()).min(9) {
+                    assert!(!Ordinal::of(done.before(before), *kind).is_after(last));
                 }
+                assert!(!Ordinal::of(done, *kind).is_after(count_of(done)));
             }
         }
     }

@@ -155,7 +155,13 @@ pub(crate) const fn usual_tail(flags: SendFlags, immediate: u32) -> u64 {
 /// An address in the peer's memory.
 #[inline]
 pub(crate) const fn remote(remote: Remote) -> Unit {
-    [remote.address.to_be(), words(remote.key.raw(), 0)]
+    remote_of(remote.address, remote.key.raw())
+}
+
+/// The same by its numbers.
+#[inline]
+pub(crate) const fn remote_of(address: u64, key: u32) -> Unit {
+    [address.to_be(), words(key, 0)]
 }
 
 /// The operands of an atomic operation on 8 bytes.

@@ -210,14 +210,30 @@ impl Consumer {
     /// call.
     #[inline]
     pub(crate) fn fill<F: Fill<T>, T>(&mut self, out: &mut [T]) -> Result<usize, PollError> {
-        let mut count = 0;
+        // Here, because most calls find nothing else.
+        let count = self.take_sent::<F, T>(out);
+        if count == out.len() {
+            return Ok(count);
+        }
+        self.fill_behind::<F, T>(out, count)
+    }
+
+    /// Fills `out` from `count` on.
+    #[inline(never)]
+    fn fill_behind<F: Fill<T>, T>(
+        &mut self,
+        out: &mut [T],
+        mut count: usize,
+    ) -> Result<usize, PollError> {
         while let Some(rest) = out.get_mut(count..)
-            && !rest.is_empty()
+            && let Some(first) = rest.first_mut()
         {
-            let look = self.reader.look();
             let before = self.position();
+            let look = self.reader.look();
             if look.is(opcode::REQUEST) {
-                self.take_sent::<F, T>(rest);
+                if let Some(()) = self.sent(look, &mut At::<F, T>::new(first)) {
+                    self.took();
+                }
             } else if look.is(opcode::RECEIVE) {
                 self.take_received::<F, T>(rest);
             } else if !look.is_there() {
@@ -225,9 +241,6 @@ impl Consumer {
             }
             // No more than there are slots.
             let taken = self.position().wrapping_sub(before) as usize;
-            if taken == rest.len() {
-                return Ok(out.len());
-            }
             count += taken;
             if taken != 0 {
                 continue;
@@ -248,28 +261,27 @@ impl Consumer {
         Ok(count)
     }
 
-    /// Takes consecutive entries: successful requests of one known queue pair.
-    #[inline(never)]
-    fn take_sent<F: Fill<T>, T>(&mut self, out: &mut [T]) {
+    /// Takes consecutive entries: successful requests of one known queue pair. How many.
+    #[expect(clippy::inline_always, reason = "a part of polling")]
+    #[inline(always)]
+    fn take_sent<F: Fill<T>, T>(&mut self, out: &mut [T]) -> usize {
         self.take_alike(
             out,
             opcode::REQUEST,
-            |pair| Some(pair.sends()),
+            |pair| Some(pair.sends_in_order()),
             |run, entry, pair, slot| {
                 let sent = run.completed(entry.tail.counter())?;
                 F::sent(slot, entry, sent, pair.number());
                 Some(())
             },
             SendRun::end,
-        );
+        )
     }
 
     /// Takes consecutive entries: messages received by one known queue pair with a receive queue of
     /// its own, or one at a time those of shared ones.
-    #[inline(never)]
     fn take_received<F: Fill<T>, T>(&mut self, out: &mut [T]) {
-        let before = self.position();
-        self.take_alike(
+        let taken = self.take_alike(
             out,
             opcode::RECEIVE,
             QueuePairTracker::receives,
@@ -279,7 +291,7 @@ impl Consumer {
             },
             RecvRun::end,
         );
-        if self.position() != before {
+        if taken != 0 {
             return;
         }
         for slot in out {
@@ -294,7 +306,7 @@ impl Consumer {
     }
 
     /// Takes consecutive entries of one kind and one known queue pair, as long as `take` fills
-    /// their slots. Takes nothing if the queue pair was reset or destroyed meanwhile.
+    /// their slots. Takes nothing if the queue pair was reset or destroyed meanwhile. How many.
     #[expect(
         clippy::inline_always,
         reason = "a completion is built where its user wants it"
@@ -307,20 +319,23 @@ impl Consumer {
         begin: impl FnOnce(&'s QueuePairTracker) -> Option<R>,
         take: impl Fn(&mut R, &Entry<'_>, Identity, &mut T) -> Option<()>,
         end: impl FnOnce(R, u64) -> bool,
-    ) {
+    ) -> usize {
         let start = self.position();
         let first = self.reader.look();
+        if !first.is(kind) {
+            return 0;
+        }
         barrier::from_device();
         let first = Entry::new(first.block, first.tail);
         let Some(pair) = self.owners.known_pair(&first) else {
-            return;
+            return 0;
         };
         let Some(mut run) = begin(pair) else {
-            return;
+            return 0;
         };
         let index = first.raw_index();
         let identity = pair.identity();
-        self.reader.zip_while(out, |look, slot| {
+        let taken = self.reader.zip_while(out, |look, slot| {
             if !look.is(kind) {
                 return false;
             }
@@ -331,9 +346,11 @@ impl Consumer {
             }
             take(&mut run, &entry, identity, slot).is_some()
         });
-        if !end(run, start) {
-            self.reader = self.ring.reader(start);
+        if end(run, start) {
+            return taken;
         }
+        self.reader = self.ring.reader(start);
+        0
     }
 
     /// The next completion of a queue that still exists. Returns `None` also after skipping as many
