@@ -60,7 +60,7 @@ pub use uverbs_mlx5::rss::work_queue::{Flags as WorkQueueFlags, State as WorkQue
 pub use uverbs_mlx5::rss::{Hash, HashFields};
 pub use uverbs_mlx5::{
     Clock, ClockInfo, DcDestination, DeviceMemoryInfo, Doorbells, Entries, EntrySize, Frame,
-    IndirectKey, Interleaved, KeyChange, KeyLayout, KeyOptions, MappedVar, MaskedAtomic,
+    IndirectKey, Interleaved, KeyChange, KeyLayout, KeyOptions, LagPort, MappedVar, MaskedAtomic,
     OperationWord, RegisterBits, Results, SharedXrcDomain, Streams, SwitchPort, ThreadDomain, Unit,
     Var, VarKind,
 };

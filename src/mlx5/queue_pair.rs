@@ -1,7 +1,9 @@
 //! What only queue pairs of mlx5 devices can do.
 
+use uverbs_any::Of as _;
 use uverbs_core::contract::Qp as _;
 use uverbs_core::{Error, ErrorKind, Op, Result};
+use uverbs_mlx5::LagPort;
 use uverbs_mlx5::pacing::{self, RateLimit};
 use uverbs_mlx5::sched::{Attachable, Leaves, Scheduler};
 
@@ -71,5 +73,58 @@ impl<T: Transport> QueuePair<T> {
             send_queue: raw.map(|numbers| numbers.sqn),
         };
         scheduler.attach(&qp, leaves)
+    }
+
+    /// `mlx5dv_query_qp_lag_port`—queries by which port of a bond it sends. Three system calls,
+    /// which wait for the firmware.
+    ///
+    /// # Errors
+    /// | kind | cause |
+    /// |---|---|
+    /// | [`Unsupported`](ErrorKind::Unsupported) | not an mlx5 device, or one that is not part of a bond; it only receives |
+    /// | any | what the firmware's status means, with status and syndrome |
+    #[doc(alias = "mlx5dv_query_qp_lag_port")]
+    pub fn lag_port(&self) -> Result<LagPort> {
+        let own = self.of_mlx5();
+        own.ok_or_else(|| self.of_another_device(Op::DevxQuery))?
+            .lag_port()
+    }
+
+    /// `mlx5dv_modify_qp_lag_port`—has it send by another port of a bond; they count from 1. It has
+    /// to be ready to send, unless it is for raw packets. Four system calls, which wait for the
+    /// firmware.
+    ///
+    /// # Errors
+    /// As [`lag_port`](Self::lag_port); [`Unsupported`](ErrorKind::Unsupported) also in another
+    /// state, on a device that cannot change it, and for an XRC initiator.
+    #[doc(alias = "mlx5dv_modify_qp_lag_port")]
+    pub fn set_lag_port(&mut self, port: u8) -> Result<()> {
+        let error = self.of_another_device(Op::DevxModify);
+        self.queue.of_mut().ok_or(error).and_then(|own| {
+            let own: &mut uverbs_mlx5::QueuePair = own;
+            own.set_lag_port(port)
+        })
+    }
+
+    /// `mlx5dv_modify_qp_udp_sport`—sets the source port of UDP of its packets: networks choose a
+    /// path by it. For connections over RoCE v2 that are ready to send. Two system calls, which
+    /// wait for the firmware.
+    ///
+    /// # Errors
+    /// | kind | cause |
+    /// |---|---|
+    /// | [`Unsupported`](ErrorKind::Unsupported) | not an mlx5 device, or one that does not change it; another transport or state |
+    /// | any | what the firmware's status means, with status and syndrome |
+    #[doc(alias = "mlx5dv_modify_qp_udp_sport")]
+    pub fn set_udp_source_port(&mut self, port: u16) -> Result<()> {
+        let error = self.of_another_device(Op::DevxModify);
+        self.queue.of_mut().ok_or(error).and_then(|own| {
+            let own: &mut uverbs_mlx5::QueuePair = own;
+            own.set_udp_source_port(port)
+        })
+    }
+
+    fn of_another_device(&self, op: Op) -> Error {
+        Error::new(op, ErrorKind::Unsupported).fact("device", self.pd().context().name().to_owned())
     }
 }

@@ -222,6 +222,20 @@ impl WorkQueue {
         self.queue.modify(from, to)
     }
 
+    /// `ibv_modify_wq` with `IBV_WQ_ATTR_FLAGS`—turns those of its options on or off that are in
+    /// `which`. One system call.
+    ///
+    /// # Errors
+    /// | kind | errno | cause |
+    /// |---|---|---|
+    /// | [`Unsupported`](crate::ErrorKind::Unsupported) | EOPNOTSUPP | the device does not have the option, or it cannot change (VLAN stripping can) |
+    /// | [`InvalidInput`](crate::ErrorKind::InvalidInput) | –, EINVAL | an option without a name; nothing to change |
+    #[doc(alias = "ibv_modify_wq")]
+    #[doc(alias = "IBV_WQ_ATTR_FLAGS")]
+    pub fn set_options(&mut self, options: Flags, which: Flags) -> Result<()> {
+        self.queue.set_options(options, which)
+    }
+
     /// `ibv_post_wq_recv`—posts receive requests, all of them submitted at once. No system call.
     ///
     /// # Errors

@@ -43,8 +43,8 @@ pub use memory::{
     DeviceMemory, DeviceMemoryInfo, IndirectKey, KeyOptions, MappedVar, OperationWord, Var, VarKind,
 };
 pub use qp::{
-    DcDestination, MaskedAtomic, QpExtra, QpPlace, QueuePair, RawNumbers, SharedXrcDomain, Streams,
-    XrcDomain, flow, pacing,
+    DcDestination, LagPort, MaskedAtomic, QpExtra, QpPlace, QueuePair, RawNumbers, SharedXrcDomain,
+    Streams, XrcDomain, flow, pacing,
 };
 pub use rq::{Receiver, RecvBatch};
 pub use sq::raw::Frame;

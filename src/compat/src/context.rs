@@ -38,6 +38,8 @@ pub(crate) struct Context {
     pub(crate) info: DeviceInfo,
     pub(crate) sysfs: Sysfs,
     pub(crate) users: Users,
+    /// Numbers of queue pairs that nobody gets.
+    pub(crate) reserved: dv::Reserved,
     device: Handle<Device>,
     events: OwnedFd,
     /// The descriptor of an imported context.
@@ -134,6 +136,7 @@ impl Context {
             info,
             sysfs: Sysfs::at(options().sysfs_root),
             users: Users::new(),
+            reserved: dv::Reserved::default(),
             device,
             events,
             given: None,

@@ -57,7 +57,7 @@ pub(crate) fn extended(context: ibv_context) -> verbs_context {
         alloc_dm: dv::alloc_dm as Slot,
         free_dm: dv::free_dm as Slot,
         modify_flow_action_esp: null(),
-        destroy_flow_action: null(),
+        destroy_flow_action: dv::destroy_flow_action as Slot,
         create_flow_action_esp: null(),
         modify_qp_rate_limit: dv::modify_qp_rate_limit as Slot,
         alloc_parent_domain: pd::alloc_parent_domain as Slot,

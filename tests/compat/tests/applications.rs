@@ -44,10 +44,12 @@ fn ucx_finds_the_same_transports() {
 
 /// Transports of UCX and its tests. Those whose names end in `mlx5` write requests, ring doorbells
 /// and read completions themselves.
-const UCX: [[&str; 2]; 6] = [
+const UCX: [[&str; 2]; 8] = [
     ["rc_verbs", "am_lat"],
     ["ud_verbs", "am_lat"],
     ["dc_mlx5", "am_lat"],
+    ["ud_mlx5", "am_lat"],
+    ["rc_mlx5", "am_lat"],
     ["rc_verbs", "put_bw"],
     ["rc_mlx5", "put_bw"],
     ["dc_mlx5", "put_bw"],

@@ -9,6 +9,7 @@ mod event;
 mod object;
 mod query;
 mod reply;
+mod reserved;
 mod uar;
 mod umem;
 
@@ -27,6 +28,7 @@ use uverbs_uapi::mlx5_user_ioctl_cmds::{
 pub use event::{Eqe, Event, EventChannel, EventType};
 pub use object::{DevxObject, Parent};
 pub use query::{QueryReplies, QueryReply};
+pub use reserved::ReservedNumbers;
 pub use uar::DevxUar;
 pub use umem::{Umem, UmemInit, UmemMemory};
 
@@ -95,7 +97,7 @@ impl Devx {
     }
 
     /// A command that sets nothing up.
-    fn query(&self, command: &Mailbox, reply_len: usize) -> Result<Mailbox> {
+    pub(crate) fn query(&self, command: &Mailbox, reply_len: usize) -> Result<Mailbox> {
         let mut reply = Mailbox::new(reply_len);
         self.query_into(command, &mut reply)?;
         Ok(reply)

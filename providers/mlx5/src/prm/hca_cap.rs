@@ -1,6 +1,6 @@
 //! `QUERY_HCA_CAP`: the device's capabilities that this provider needs.
 
-use super::field::{Field, bit, field, word};
+use super::field::{Field, Wide, bit, field, word};
 use super::mailbox::Mailbox;
 use super::opcode;
 
@@ -18,7 +18,11 @@ pub fn query_hca_cap(group: u16) -> Mailbox {
     Mailbox::command(opcode::QUERY_HCA_CAP, group << 1 | CURRENT, 16)
 }
 
-/// General capabilities (`cmd_hca_cap`) that DEVX and scheduling depend on.
+/// General capabilities (`cmd_hca_cap`) that DEVX, scheduling and bonds depend on.
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "the device's capabilities are single bits"
+)]
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 #[non_exhaustive]
 pub struct GeneralCaps {
@@ -32,6 +36,16 @@ pub struct GeneralCaps {
     pub log_max_uctx: u8,
     /// log₂ of the number of registered memories for DEVX.
     pub log_max_umem: u8,
+    /// The number of ports that can be bonded.
+    pub lag_ports: u8,
+    /// Queues can be bound to a port also where there is no bond.
+    pub lag_tx_port_affinity: bool,
+    /// Queue pairs that are ready to send can be moved to another port of the bond.
+    pub rts2rts_lag_port: bool,
+    /// Connections that are ready to send can get another source port of UDP.
+    pub rts2rts_udp_source_port: bool,
+    /// Kinds of general objects, one bit each.
+    pub general_objects: u64,
 }
 
 /// Quality of service (`qos_cap`).
@@ -97,6 +111,11 @@ impl GeneralCaps {
             event_cap: flag(0x10, 15),
             log_max_uctx: reply.get(cap(field(0x8c, 28, 24))) as u8,
             log_max_umem: reply.get(cap(field(0x8c, 20, 16))) as u8,
+            lag_ports: reply.get(cap(field(0x4c, 3, 0))) as u8,
+            lag_tx_port_affinity: flag(0x4c, 7),
+            rts2rts_lag_port: flag(0x28, 13),
+            rts2rts_udp_source_port: flag(0x28, 14),
+            general_objects: reply.get_wide(Wide(CAPS + 0x80)),
         }
     }
 }
@@ -181,12 +200,18 @@ mod tests {
 
     #[test]
     fn each_general_capability_has_its_own_bits() {
-        let each: [Capability<GeneralCaps>; 5] = [
+        let each: [Capability<GeneralCaps>; 11] = [
             (0x10, 1 << 15, |caps| caps.event_cap = true),
             (0x24, 1 << 29, |caps| caps.qpc_extension = true),
             (0x40, 1 << 4, |caps| caps.qos = true),
             (0x8c, 0x1f << 24, |caps| caps.log_max_uctx = 31),
             (0x8c, 0x1f << 16, |caps| caps.log_max_umem = 31),
+            (0x4c, 0xf, |caps| caps.lag_ports = 15),
+            (0x4c, 1 << 7, |caps| caps.lag_tx_port_affinity = true),
+            (0x28, 1 << 13, |caps| caps.rts2rts_lag_port = true),
+            (0x28, 1 << 14, |caps| caps.rts2rts_udp_source_port = true),
+            (0x80, 1, |caps| caps.general_objects = 1 << 32),
+            (0x84, 1, |caps| caps.general_objects = 1),
         ];
         for (byte, bits, expected) in each {
             let mut caps = GeneralCaps::default();

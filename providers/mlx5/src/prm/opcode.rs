@@ -24,6 +24,12 @@ pub const ALLOC_PD: u16 = 0x800;
 pub const ALLOC_TRANSPORT_DOMAIN: u16 = 0x816;
 /// Creates an element of the scheduling tree, by the kernel's command.
 pub const CREATE_SCHEDULING_ELEMENT: u16 = 0x782;
+/// Queries the bond of a device's ports.
+pub const QUERY_LAG: u16 = 0x842;
+/// Modifies a transport interface of sends.
+pub const MODIFY_TIS: u16 = 0x913;
+/// Queries a transport interface of sends.
+pub const QUERY_TIS: u16 = 0x915;
 /// Modifies a raw send queue.
 pub const MODIFY_SQ: u16 = 0x905;
 /// Creates a general object.
@@ -35,3 +41,5 @@ pub const QUERY_GENERAL_OBJECT: u16 = 0xa02;
 
 /// The general object that is an element of the scheduling tree.
 pub const SCHEDULING_ELEMENT: u16 = 0x26;
+/// The general object that reserves numbers of queue pairs.
+pub const RESERVED_NUMBERS: u16 = 0x2c;

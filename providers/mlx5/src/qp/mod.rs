@@ -3,6 +3,7 @@
 mod create;
 mod dc;
 mod ece;
+mod entropy;
 mod extra;
 pub mod flow;
 mod memory;
@@ -44,6 +45,7 @@ use crate::tracker::{QueuePairTracker, Receives};
 use create::Parent;
 pub use dc::Streams;
 use ece::Establishment;
+pub use entropy::LagPort;
 pub use extra::QpExtra;
 use pacing::{RateLimit, modify_rate_limit};
 pub use place::QpPlace;

@@ -219,7 +219,20 @@ impl FlowAction {
             .iter()
             .map(HeaderChange::encode)
             .collect::<Result<_>>()?;
-        let words = words.as_flattened();
+        Self::modify_header_as(file, table, words.as_flattened())
+    }
+
+    /// The same with changes as the device reads them, 8 bytes each.
+    ///
+    /// # Errors
+    /// As [`modify_header`](Self::modify_header), but for what the device may find wrong.
+    #[doc(hidden)] // The library for C programs calls it.
+    pub fn modify_header_as(
+        file: &Arc<UverbsFile>,
+        table: TableKind,
+        words: &[u8],
+    ) -> Result<Self> {
+        let op = Op::CreateModifyHeader;
         let handle = new_object_slot();
         file.ioctl_only(op, || {
             let attrs = [
@@ -238,7 +251,7 @@ impl FlowAction {
         .map_err(|error| {
             error
                 .fact("table", format!("{table:?}"))
-                .fact("changes", changes.len())
+                .fact("changes", words.len() / 8)
         })?;
         Ok(Self::over(file, new_object_handle(op, &handle)?))
     }

@@ -8,7 +8,9 @@
 use std::cell::Cell;
 use std::ffi::{c_int, c_void};
 
-use crate::abi::{Slot, ibv_ah, ibv_cq, ibv_dm, ibv_pd, ibv_qp, ibv_srq, ibv_wq, structs};
+use crate::abi::{
+    Slot, ibv_ah, ibv_context, ibv_cq, ibv_dm, ibv_pd, ibv_qp, ibv_srq, ibv_wq, structs,
+};
 
 structs! {
     pub(crate) const VENDOR;
@@ -54,6 +56,9 @@ structs! {
         max_dct: u32,
         max_ud: u32,
         max_uc: u32,
+    }
+    struct ibv_flow_action {
+        context: *mut ibv_context,
     }
     struct mlx5dv_mkey {
         lkey: Cell<u32>,

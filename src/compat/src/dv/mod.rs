@@ -2,6 +2,7 @@
 //! here answer EOPNOTSUPP (`symbols.txt`).
 
 mod abi;
+mod actions;
 mod changes;
 mod channels;
 mod counters;
@@ -9,6 +10,7 @@ mod device;
 mod devx;
 mod dm;
 mod dynamic;
+mod entropy;
 mod frames;
 mod held;
 mod import;
@@ -24,10 +26,12 @@ mod to;
 mod xrc;
 
 pub(crate) use abi::{VENDOR, mlx5dv_qp_ex as QpFunctions};
+pub(crate) use actions::destroy_flow_action;
 pub(crate) use changes::Request;
 pub(crate) use counters::counters_of_rule;
 pub(crate) use dm::{Dm, alloc_dm, alloc_null_mr, free_dm, import_dm, reg_dm_mr, unimport_dm};
 pub(crate) use dynamic::slots;
+pub(crate) use entropy::Reserved;
 pub(crate) use frames::{check_frames, poll_frame};
 pub(crate) use import::{import, import_pd, with_memory};
 pub(crate) use query::add_to;

@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 use uverbs_core::Object as KernelObject;
 use uverbs_core::contract::Cq as _;
-use uverbs_mlx5::rss::work_queue::{self, Flags, State, WorkQueue, WorkQueueInit};
+use uverbs_mlx5::rss::work_queue::{self, Flags, Modify, State, WorkQueue, WorkQueueInit};
 use uverbs_mlx5::rss::{HASH_KEY, Hash, HashFields};
 use uverbs_mlx5::{ProtectionDomain, QueuePair};
 
@@ -124,19 +124,34 @@ impl Wq {
         if attr.attr_mask & !(STATE | CURRENT | FLAGS) != 0 {
             return Err(Code::INVALID);
         }
-        if attr.attr_mask & FLAGS != 0 {
+        let has = |bit| attr.attr_mask & bit != 0;
+        if has(FLAGS) && attr.flags_mask & !Flags::all().bits() != 0 {
             return Err(Code::UNSUPPORTED);
         }
-        if attr.attr_mask & STATE == 0 {
+        let from = if has(CURRENT) {
+            attr.curr_wq_state
+        } else {
+            self.c.state.get()
+        };
+        let request = Modify {
+            state: if has(STATE) {
+                Some(state(attr.wq_state)?)
+            } else {
+                None
+            },
+            current: Some(state(from)?),
+            flags: has(FLAGS).then(|| {
+                let which = Flags::from_bits_retain(attr.flags_mask);
+                (Flags::from_bits_retain(attr.flags) & which, which)
+            }),
+        };
+        if request.state.is_none() && request.flags.is_none() {
             return Err(Code::INVALID);
         }
-        let from = match attr.attr_mask & CURRENT {
-            0 => self.c.state.get(),
-            _ => attr.curr_wq_state,
-        };
-        let (from, to) = (state(from)?, state(attr.wq_state)?);
-        self.with(|queue| Ok(queue.modify(from, to)?))?;
-        self.c.state.set(raw(to));
+        self.with(|queue| Ok(queue.change(&request)?))?;
+        if let Some(to) = request.state {
+            self.c.state.set(raw(to));
+        }
         Ok(())
     }
 
@@ -192,7 +207,7 @@ pub(crate) extern "C" fn create_wq(
     pointer(|| Wq::create(context, attr.get()?))
 }
 
-/// The slot. Which options a queue has cannot be changed.
+/// The slot.
 pub(crate) extern "C" fn modify_wq(wq: Handle<Wq>, attr: In<ibv_wq_attr>) -> c_int {
     number(|| wq.get()?.modify(attr.get()?))
 }

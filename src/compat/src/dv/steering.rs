@@ -1,4 +1,4 @@
-//! Matchers, rules of them, and steering anchors. Actions that change headers are refused.
+//! Matchers, rules of them, and steering anchors.
 //!
 //! # Safety
 //!
@@ -16,9 +16,10 @@ use uverbs_mlx5::steering::{
 };
 
 use super::abi::{
-    mlx5dv_devx_obj, mlx5dv_flow_matcher, mlx5dv_flow_matcher_attr, mlx5dv_steering_anchor,
-    mlx5dv_steering_anchor_attr,
+    ibv_flow_action, mlx5dv_devx_obj, mlx5dv_flow_matcher, mlx5dv_flow_matcher_attr,
+    mlx5dv_steering_anchor, mlx5dv_steering_anchor_attr,
 };
+use super::actions::Action;
 use super::devx::{Made, firmware};
 use super::held::Held;
 use super::own;
@@ -47,7 +48,7 @@ fn parameters(of: In<Parameters>) -> Answer<MatchParameters> {
 }
 
 /// `MLX5DV_FLOW_TABLE_TYPE_…`.
-fn table(raw: u32) -> Answer<TableKind> {
+pub(super) fn table(raw: u32) -> Answer<TableKind> {
     Ok(match raw {
         0 => TableKind::NicReceive,
         1 => TableKind::NicTransmit,
@@ -119,6 +120,7 @@ extern "C" fn mlx5dv_destroy_flow_matcher(matcher: Handle<Matcher>) -> c_int {
 mod action {
     pub(super) const QUEUE_PAIR: u32 = 0;
     pub(super) const DROP: u32 = 1;
+    pub(super) const OBJECT: u32 = 3;
     pub(super) const TAG: u32 = 4;
     pub(super) const FIRMWARE_OBJECT: u32 = 5;
     pub(super) const COUNTER: u32 = 6;
@@ -144,6 +146,8 @@ struct Actions {
     to: Option<Handle<Made>>,
     counter: Option<(Handle<Made>, Option<u32>)>,
     tag: Option<u32>,
+    /// Changes of headers, and tunnels.
+    objects: Vec<Handle<Action>>,
     drops: bool,
     misses: bool,
 }
@@ -175,6 +179,11 @@ impl Actions {
                 let qp: *mut ibv_qp = std::ptr::with_exposed_provenance_mut(address);
                 self.qp = Some(Handle::of(qp));
             }
+            action::OBJECT => {
+                let address = usize::try_from(one.word).unwrap_or(0);
+                let object: *mut ibv_flow_action = std::ptr::with_exposed_provenance_mut(address);
+                self.objects.push(Handle::of(object));
+            }
             action::DROP => self.drops = true,
             action::MISS => self.misses = true,
             action::TAG => self.tag = Some(half),
@@ -196,7 +205,11 @@ impl Actions {
         matcher: &FlowMatcher,
         value: &MatchParameters,
     ) -> Answer<Object> {
+        let objects = self.objects.iter().map(|object| object.get()?.action());
+        let objects = objects.collect::<Answer<Vec<_>>>()?;
+        let objects: Vec<_> = objects.iter().collect();
         let mut rule = MatchRule::new(value);
+        rule.actions = &objects;
         rule.tag = self.tag;
         match self.counter {
             None => self.steer(file, matcher, &rule),

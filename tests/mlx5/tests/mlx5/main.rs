@@ -14,6 +14,7 @@ mod dmabuf;
 mod doorbells;
 mod ece;
 mod entries;
+mod entropy;
 mod frames;
 mod functions;
 mod keys;

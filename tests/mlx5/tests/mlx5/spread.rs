@@ -6,7 +6,7 @@ use mlx5_tests::{Model, raw as mlx5};
 use uverbs::completion::WcOpcode;
 use uverbs::mlx5::{
     Adapter, EthernetFields, FlowSpec, Hash, HashFields, IndirectionTable, Ipv4Fields, PortFields,
-    RssQueuePair, WorkQueue, WorkQueueState,
+    RssQueuePair, WorkQueue, WorkQueueFlags, WorkQueueState,
 };
 use uverbs::{CompletionQueue, ErrorKind, PostError, ProtectionDomain, SendRequest, WcStatus};
 use verbs_tests::{Registered, device_name, next, nothing, open, open_named, peer_name};
@@ -233,4 +233,56 @@ fn roce_what_cannot_be_spread_is_reported() {
         .create_indirection_table(&[&s.queues[0]])
         .unwrap_err();
     assert_eq!(error.kind(), ErrorKind::InvalidInput, "{error}");
+}
+
+/// A frame with a VLAN tag.
+fn tagged(to: [u8; 6], from: [u8; 6]) -> Vec<u8> {
+    let mut bytes = [&to[..], &from, &[0x81, 0, 0x20, 0x07, 0x12, 0x34]].concat();
+    bytes.resize(64, 0x77);
+    bytes
+}
+
+#[test]
+fn roce_a_work_queue_strips_tags_while_it_is_told_to() {
+    let mut a = port(&device_name(), 0);
+    let other = open_named(&peer_name());
+    let adapter = other.mlx5().unwrap();
+    let mut s = spread(&adapter);
+    let to = port(&peer_name(), 0).mac;
+    let got = Registered::local(&s.pd, 4 * 128);
+    let mac = EthernetFields {
+        destination: to,
+        ..EthernetFields::default()
+    };
+    let whole = EthernetFields {
+        destination: [0xff; 6],
+        ..EthernetFields::default()
+    };
+    let specs = [FlowSpec::Ethernet(mac, whole)];
+    s.qp.create_flow(&rule(&specs)).unwrap();
+    let frame = tagged(to, a.mac);
+    let stripped = [&frame[..12], &frame[16..]].concat();
+    let option = WorkQueueFlags::CVLAN_STRIPPING;
+    for strips in [false, true, false] {
+        for (at, queue) in (0_u64..).zip(&mut s.queues) {
+            let options = if strips {
+                option
+            } else {
+                WorkQueueFlags::empty()
+            };
+            queue.set_options(options, option).unwrap();
+            let sge = [got.sge(at * 128, 128)];
+            mlx5::recv_work(queue, at, &sge).unwrap();
+        }
+        send(&mut a, &frame);
+        let done = next(&mut s.cq);
+        assert_eq!(done.status, WcStatus::Success, "{done:?}");
+        let expected = if strips { &stripped } else { &frame };
+        assert_eq!(done.byte_len as usize, expected.len());
+        let at = usize::try_from(done.wr_id).unwrap() * 128;
+        assert_eq!(&got.get(at, expected.len()), expected);
+    }
+    let fixed = WorkQueueFlags::PCI_WRITE_END_PADDING;
+    let error = s.queues[0].set_options(fixed, fixed).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unsupported, "{error}");
 }

@@ -381,6 +381,7 @@ const ETHERNET_LINK: &[Setting] = &[
 const NETWORK_DEVICE: &[Setting] = &[
     (general::ETH_OFFLOADS, 1),
     (general::ROCE, 1),
+    (general::RTS2RTS_SOURCE_PORT, 1),
     (general::MAX_TC, 8),
 ];
 

@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 mod creation;
+mod entropy;
 mod posting;
 mod states;
 

@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use uverbs_core::cmd::wq::Modify;
 use uverbs_core::contract::Link;
 use uverbs_core::hw::{Pages, Part, QueueBuffer, UnitRing};
 #[cfg(feature = "rings")]
@@ -23,7 +22,7 @@ use crate::tracker::table::Owner;
 use crate::tracker::{QueuePairTracker, Receives, RecvTracker};
 use crate::wqe::{Place, UNIT, sizes};
 
-pub use uverbs_core::cmd::wq::{Flags, State};
+pub use uverbs_core::cmd::wq::{Flags, Modify, State};
 
 /// `ibv_wq_init_attr`—the parameters of a work queue.
 #[doc(alias = "ibv_wq_init_attr")]
@@ -180,8 +179,35 @@ impl WorkQueue {
     /// another reset is possible.
     #[doc(alias = "ibv_modify_wq")]
     pub fn modify(&mut self, from: State, to: State) -> Result<()> {
+        self.change(&Modify {
+            state: Some(to),
+            current: Some(from),
+            flags: None,
+        })
+    }
+
+    /// `ibv_modify_wq` with `IBV_WQ_ATTR_FLAGS`—turns those of its options on or off that are in
+    /// `which`. One system call.
+    ///
+    /// # Errors
+    /// [`Unsupported`](ErrorKind::Unsupported) (EOPNOTSUPP): the device does not have an option, or
+    /// it cannot change (of the present ones, VLAN stripping can). As [`modify`](Self::modify).
+    #[doc(alias = "IBV_WQ_ATTR_FLAGS")]
+    pub fn set_options(&mut self, options: Flags, which: Flags) -> Result<()> {
+        self.change(&Modify {
+            flags: Some((options, which)),
+            ..Modify::default()
+        })
+    }
+
+    /// Both at once.
+    ///
+    /// # Errors
+    /// As [`modify`](Self::modify) and [`set_options`](Self::set_options).
+    #[doc(hidden)] // The facade has them apart.
+    pub fn change(&mut self, request: &Modify) -> Result<()> {
         let op = Op::ModifyWorkQueue;
-        let resets = to == State::Reset;
+        let resets = request.state == Some(State::Reset);
         let file = self.object.file();
         file.check_process(op)?;
         if self.reset_unconfirmed && !resets {
@@ -192,14 +218,9 @@ impl WorkQueue {
         // As for a queue pair: the device and the ring start over together.
         let before = self.reset_unconfirmed;
         self.reset_unconfirmed |= resets;
-        let request = Modify {
-            state: Some(to),
-            current: Some(from),
-            flags: None,
-        };
         let driver_data = mlx5_ib_modify_wq::default();
         let uhw = Uhw::new(driver_data.as_bytes(), &[]);
-        let changed = cmd::wq::modify(file, self.object.handle(), &request, &uhw);
+        let changed = cmd::wq::modify(file, self.object.handle(), request, &uhw);
         if let Err(error) = changed {
             if !error.outcome_is_unknown() {
                 self.reset_unconfirmed = before;
@@ -212,7 +233,9 @@ impl WorkQueue {
             self.restart();
             self.reset_unconfirmed = false;
         }
-        self.ring.set_ready(!resets);
+        if request.state.is_some() {
+            self.ring.set_ready(!resets);
+        }
         Ok(())
     }
 

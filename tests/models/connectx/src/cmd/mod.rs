@@ -154,6 +154,8 @@ fn dispatch(command: &mut Command<'_>, opcode: u16) -> Outcome {
         | op::QUERY_VNIC_ENV
         | op::QUERY_VPORT_COUNTER
         | op::QUERY_Q_COUNTER
+        // No bond.
+        | op::QUERY_LAG
         | op::SET_L2_TABLE_ENTRY
         | op::DELETE_L2_TABLE_ENTRY
         | op::SET_WOL_ROL => Ok(()),

@@ -1,6 +1,7 @@
 //! Queue pair commands.
 
 use super::{Command, qp_fields};
+use crate::FunctionKind;
 use crate::buffer::Buffer;
 use crate::layout::command::{self, PAS, op};
 use crate::layout::{Wide, qp};
@@ -179,6 +180,13 @@ pub(super) fn modify(command: &mut Command<'_>, opcode: u16) -> Outcome {
     let extended = command::qp::EXT.is_set(command.input)
         && matches!(opcode, op::INIT2INIT_QP | op::RTS2RTS_QP)
         && command.get(command::qp::EXT_MASK_LOW) & qp::ext::MASK_QUEUE_GROUP != 0;
+    let new_source_port = opcode == op::RTS2RTS_QP
+        && command.get(command::qp::EXT_MASK_LOW) & qp::ext::MASK_SOURCE_PORT != 0;
+    if new_source_port {
+        let has_port =
+            command.device.config.kind == FunctionKind::Roce && pair.service != Service::Ud;
+        require(has_port, Rule::ServiceType)?;
+    }
     if extended {
         attach(command, number)?;
     }
@@ -188,6 +196,9 @@ pub(super) fn modify(command: &mut Command<'_>, opcode: u16) -> Outcome {
     let keeps = command.device.does(Misbehaviour::KeepsPositions);
     let pair = command.device.qps.of_mut(number, uid)?;
     qp_fields::apply(opcode, pair.service, mask, &context, &mut pair.context);
+    if new_source_port {
+        qp_fields::SOURCE_PORT.copy(&context, &mut pair.context);
+    }
     match next {
         QpState::Reset => {
             pair.enter(QpState::Reset);

@@ -29,6 +29,7 @@ pub(super) mod optional {
 
 const PRIMARY_PKEY: Field = path::PKEY_INDEX.at(qp::PRIMARY);
 const PRIMARY_PORT: Field = path::PORT.at(qp::PRIMARY);
+pub(super) const SOURCE_PORT: Field = path::UDP_SOURCE_PORT.at(qp::PRIMARY);
 const PRIMARY_ACK: Field = path::ACK_TIMEOUT.at(qp::PRIMARY);
 
 /// Fields taken when their mask bit is set, in every transition that has a mask.

@@ -14,6 +14,8 @@ use crate::table::Table;
 
 const MODIFY_PACING: u64 = 1 << 0;
 const MODIFY_GROUP: u64 = 1 << 2;
+/// Of a receive queue.
+const MODIFY_VLAN: u64 = 1 << 1;
 const MODIFY_LOOPBACK: u64 = 1 << 4;
 /// The largest RQ table.
 const MAX_TABLE: u32 = 256;
@@ -254,7 +256,12 @@ fn modify_rq(command: &mut Command<'_>) -> Outcome {
     let (uid, number) = (command.uid, command.number());
     let context = command.context(RING_CTX, ring::LEN);
     let next = transition(command, command.device.rqs.of(number, uid)?, &context)?;
-    enter(command.device.rqs.of_mut(number, uid)?, next);
+    let changes_vlan = command.get64(MODIFY_MASK) & MODIFY_VLAN != 0;
+    let queue = command.device.rqs.of_mut(number, uid)?;
+    if changes_vlan {
+        ring::KEEPS_VLAN.copy(&context, &mut queue.context);
+    }
+    enter(queue, next);
     if next == RingState::Error {
         flush::raw_receives(command.device, number);
     }

@@ -20,6 +20,8 @@ const DATA_64: u8 = 2 << 2;
 const COUNTER_MASK: u32 = 0xff_ffff;
 
 pub(super) const CHECKSUM: Field = field(0x14, 31, 16);
+const VLAN_STRIPPED: Field = field(0x1c, 16, 16);
+const VLAN: Field = field(0x1c, 15, 0);
 const SOURCE_LID: Field = field(0x14, 15, 0);
 const FLAGS_QPN: Field = word(0x18);
 const USER_INDEX: Field = word(0x20);
@@ -103,6 +105,8 @@ pub(crate) struct Completion {
     pub(crate) source_lid: u16,
     /// Sum over the IP packet of a raw frame.
     pub(crate) checksum: u16,
+    /// The VLAN tag that was taken out of a raw frame.
+    pub(crate) vlan: Option<u16>,
     pub(crate) syndrome: Option<Syndrome>,
     pub(crate) solicited: bool,
 }
@@ -121,6 +125,7 @@ impl Completion {
             flags_qpn: 0,
             source_lid: 0,
             checksum: 0,
+            vlan: None,
             syndrome: None,
             solicited: false,
         }
@@ -138,6 +143,10 @@ impl Completion {
     fn encode(&self, now: u64) -> [u8; ENTRY] {
         let mut entry = [0; ENTRY];
         CHECKSUM.set(&mut entry, u32::from(self.checksum));
+        if let Some(tag) = self.vlan {
+            VLAN_STRIPPED.set(&mut entry, 1);
+            VLAN.set(&mut entry, tag.into());
+        }
         SOURCE_LID.set(&mut entry, u32::from(self.source_lid));
         FLAGS_QPN.set(&mut entry, self.flags_qpn);
         USER_INDEX.set(&mut entry, self.user_index);

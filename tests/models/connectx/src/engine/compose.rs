@@ -13,13 +13,11 @@ use crate::objects::Service;
 use crate::profile::limit;
 
 pub(super) fn length_hint(request: &WorkRequest) -> u64 {
-    match &request.inline {
-        Some(bytes) => bytes.len() as u64,
-        None => request
-            .segments
-            .iter()
-            .fold(0, |sum, segment| sum.saturating_add(segment.length)),
-    }
+    let inline = request.inline.as_ref().map_or(0, Vec::len) as u64;
+    request
+        .segments
+        .iter()
+        .fold(inline, |sum, segment| sum.saturating_add(segment.length))
 }
 
 /// Why no message can be made from a work request.
@@ -109,7 +107,13 @@ pub(super) fn message(
     };
     let outbound = matches!(action, Action::Send { .. } | Action::Write { .. });
     let (payload, answer) = match (&request.inline, outbound) {
-        (Some(bytes), true) => (Payload::Inline(bytes.clone()), Vec::new()),
+        (Some(bytes), true) if request.segments.is_empty() => {
+            (Payload::Inline(bytes.clone()), Vec::new())
+        }
+        (Some(bytes), true) => {
+            let spans = gather(device, &request.segments, pd, qpn, Right::LocalRead)?;
+            (Payload::Both(bytes.clone(), spans), Vec::new())
+        }
         (Some(_), false) => return Err(Syndrome::LocalQpOperation.into()),
         (None, true) => (
             Payload::Memory(gather(

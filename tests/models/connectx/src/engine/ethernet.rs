@@ -209,6 +209,14 @@ fn queue(device: &Device, tirn: u32, packet: &[u8]) -> Option<u32> {
     Some(be32(table, rqt::LIST + slot as usize * 4) & 0xff_ffff)
 }
 
+/// A frame without its VLAN tag, and that tag.
+fn without_tag(frame: &[u8]) -> Option<(Vec<u8>, u16)> {
+    const TAGGED: u16 = 0x8100;
+    let (addresses, rest) = frame.split_at_checked(12)?;
+    let (tag, rest) = rest.split_at_checked(4)?;
+    (be16(tag, 0) == TAGGED).then(|| ([addresses, rest].concat(), be16(tag, 2)))
+}
+
 fn deliver(device: &mut Device, rqn: u32, frame: &[u8], tag: u32) {
     let Some(queue) = device
         .rqs
@@ -219,6 +227,13 @@ fn deliver(device: &mut Device, rqn: u32, frame: &[u8], tag: u32) {
     };
     let (cqn, user_index) = (queue.cqn(), ring::USER_INDEX.get(&queue.context));
     let pd = wq::PD.at(ring::WQ).get(&queue.context);
+    let stripped = if ring::KEEPS_VLAN.is_set(&queue.context) {
+        None
+    } else {
+        without_tag(frame)
+    };
+    let vlan = stripped.as_ref().map(|(_, tag)| *tag);
+    let frame = stripped.as_ref().map_or(frame, |(rest, _)| rest);
     // Without a buffer the frame is lost, as on any Ethernet.
     let Some(posted) = receive::take(device, Pool::Raw(rqn)) else {
         return;
@@ -233,6 +248,7 @@ fn deliver(device: &mut Device, rqn: u32, frame: &[u8], tag: u32) {
     });
     let mut done = Completion::new(Opcode::Send, tag, user_index, posted.index);
     done.byte_count = frame.len() as u32;
+    done.vlan = vlan;
     if let Some((at, end, ..)) = ip(frame) {
         done.checksum = sum(&frame[at.min(HEADER)..end]) as u16;
     }

@@ -14,6 +14,8 @@ pub(crate) enum Payload {
     Memory(Vec<Span>),
     /// Inline in the work request.
     Inline(Vec<u8>),
+    /// Inline, and what follows in the sender's memory.
+    Both(Vec<u8>, Vec<Span>),
 }
 
 impl Payload {
@@ -22,6 +24,16 @@ impl Payload {
         match self {
             Self::Memory(spans) => total(spans),
             Self::Inline(bytes) => bytes.len() as u64,
+            Self::Both(bytes, spans) => bytes.len() as u64 + total(spans),
+        }
+    }
+
+    /// The inline part, and the part in memory.
+    fn parts(&self) -> (&[u8], &[Span]) {
+        match self {
+            Self::Memory(spans) => (&[], spans),
+            Self::Inline(bytes) => (bytes, &[]),
+            Self::Both(bytes, spans) => (bytes, spans),
         }
     }
 
@@ -34,39 +46,32 @@ impl Payload {
         spans: &[Span],
     ) -> Result<(), BusError> {
         let mut sink = Cursor::new(spans);
-        match self {
-            Self::Inline(bytes) => sink.put(to, bytes),
-            Self::Memory(source) => {
-                let mut chunk = vec![0; CHUNK.min(total(source)) as usize];
-                for span in source {
-                    let mut done = 0;
-                    while done < span.length {
-                        let part = &mut chunk[..(span.length - done).min(CHUNK) as usize];
-                        from.read(span.address + done, part)?;
-                        sink.put(to, part)?;
-                        done += part.len() as u64;
-                    }
-                }
-                Ok(())
+        let (bytes, source) = self.parts();
+        sink.put(to, bytes)?;
+        let mut chunk = vec![0; CHUNK.min(total(source)) as usize];
+        for span in source {
+            let mut done = 0;
+            while done < span.length {
+                let part = &mut chunk[..(span.length - done).min(CHUNK) as usize];
+                from.read(span.address + done, part)?;
+                sink.put(to, part)?;
+                done += part.len() as u64;
             }
         }
+        Ok(())
     }
 
     /// The whole payload as bytes, for short messages.
     pub(crate) fn bytes(&self, from: &dyn GuestMemory, limit: usize) -> Result<Vec<u8>, BusError> {
-        match self {
-            Self::Inline(bytes) => Ok(bytes[..bytes.len().min(limit)].to_vec()),
-            Self::Memory(spans) => {
-                let mut out = Vec::new();
-                for span in spans {
-                    let take = (span.length as usize).min(limit - out.len());
-                    let at = out.len();
-                    out.resize(at + take, 0);
-                    from.read(span.address, &mut out[at..])?;
-                }
-                Ok(out)
-            }
+        let (bytes, spans) = self.parts();
+        let mut out = bytes[..bytes.len().min(limit)].to_vec();
+        for span in spans {
+            let take = (span.length as usize).min(limit - out.len());
+            let at = out.len();
+            out.resize(at + take, 0);
+            from.read(span.address, &mut out[at..])?;
         }
+        Ok(out)
     }
 }
 

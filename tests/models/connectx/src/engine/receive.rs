@@ -58,6 +58,10 @@ pub(crate) enum Misfit {
     Absent,
 }
 
+/// The segment before the data of an entry of a shared queue. It names the next entry; in a cyclic
+/// queue, which UCX uses, it is there, too, and names nothing.
+const NEXT: usize = 16;
+
 fn scatter_list(bytes: &[u8]) -> Vec<Segment> {
     (0..bytes.len() / 16)
         .map(|i| segment(bytes, i * 16))
@@ -113,10 +117,9 @@ pub(crate) fn waiting(device: &Device, queue: &SharedQueue) -> Vec<Posted> {
         {
             break;
         }
-        let list = if queue.cyclic { 0 } else { 16 };
         posted.push(Posted {
             index: (at & mask) as u16,
-            segments: scatter_list(entry.get(list..).unwrap_or(&[])),
+            segments: scatter_list(entry.get(NEXT..).unwrap_or(&[])),
         });
         at = if queue.cyclic {
             at + 1
@@ -238,11 +241,7 @@ fn take_shared(device: &mut Device, srqn: u32) -> Option<Posted> {
         },
     );
     let next = u32::from(be16(&entry, 2));
-    let segments = scatter_list(if queue.cyclic {
-        &entry
-    } else {
-        entry.get(16..)?
-    });
+    let segments = scatter_list(entry.get(NEXT..)?);
     let queue = device.shared.get_mut(srqn)?;
     queue.head = next & mask;
     queue.consumed = queue.consumed.wrapping_add(1);

@@ -199,9 +199,6 @@ fn data(bytes: &[u8], mut at: usize, request: &mut WorkRequest) -> Result<(), Ma
     while at < bytes.len() {
         let count = be32(bytes, at);
         if count >> 31 == 0 {
-            if request.inline.is_some() {
-                return Err(Malformed("pointer after inline data"));
-            }
             request.segments.push(segment(bytes, at));
             at += UNIT;
             continue;
@@ -277,6 +274,22 @@ mod tests {
             parse(&bytes, Service::Rc).unwrap_err(),
             Malformed("inline length")
         );
+    }
+
+    #[test]
+    fn pointers_may_follow_inline_data() {
+        let mut bytes = control(0x0a, 3);
+        word(16).set(&mut bytes, 1 << 31 | 5);
+        bytes[20..25].copy_from_slice(b"hello");
+        word(32).set(&mut bytes, 100);
+        word(36).set(&mut bytes, 0x600);
+        let request = parse(&bytes, Service::Rc).unwrap();
+        assert_eq!(request.inline.unwrap(), b"hello");
+        assert_eq!(request.segments.len(), 1);
+        word(16).set(&mut bytes, 100);
+        word(32).set(&mut bytes, 1 << 31 | 5);
+        let behind = parse(&bytes, Service::Rc).unwrap_err();
+        assert_eq!(behind, Malformed("inline data after pointer"));
     }
 
     #[test]

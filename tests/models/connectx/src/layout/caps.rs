@@ -30,6 +30,7 @@ pub(crate) mod general {
     pub(crate) const QPC_EXTENSION: Field = bit(0x24, 29);
     pub(crate) const LOG_MAX_RA_REQ_DC: Field = field(0x24, 21, 16);
     pub(crate) const LOG_MAX_RA_RES_DC: Field = field(0x24, 5, 0);
+    pub(crate) const RTS2RTS_SOURCE_PORT: Field = bit(0x28, 14);
     pub(crate) const LOG_MAX_RA_REQ_QP: Field = field(0x28, 21, 16);
     pub(crate) const LOG_MAX_RA_RES_QP: Field = field(0x28, 5, 0);
     pub(crate) const NIC_FLOW_TABLE: Field = bit(0x34, 25);

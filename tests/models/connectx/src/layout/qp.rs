@@ -61,6 +61,7 @@ pub(crate) mod path {
     pub(crate) const LID: Field = field(0x04, 15, 0);
     pub(crate) const GID: usize = 0x10;
     pub(crate) const ACK_TIMEOUT: Field = field(0x08, 31, 27);
+    pub(crate) const UDP_SOURCE_PORT: Field = field(0x20, 15, 0);
     pub(crate) const SERVICE_LEVEL: Field = field(0x24, 27, 24);
     pub(crate) const PORT: Field = field(0x24, 23, 16);
 }
@@ -73,4 +74,6 @@ pub(crate) mod ext {
     pub(crate) const GROUP_RESPONDER: Field = word(0x08);
     /// Bit of the extended mask that selects the queue groups.
     pub(crate) const MASK_QUEUE_GROUP: u32 = 1 << 1;
+    /// The one that selects the source port of UDP, which is in the primary path.
+    pub(crate) const MASK_SOURCE_PORT: u32 = 1 << 2;
 }

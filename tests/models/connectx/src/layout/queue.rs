@@ -64,7 +64,7 @@ pub(crate) mod wq {
 
 /// `rmpc`, `sqc` and `rqc`: 48 bytes, followed by the work queue.
 pub(crate) mod ring {
-    use super::{Field, field};
+    use super::{Field, bit, field};
     pub(crate) const LEN: usize = 0xf0;
     pub(crate) const STATE: Field = field(0x00, 23, 20);
     pub(crate) const USER_INDEX: Field = field(0x04, 23, 0);
@@ -74,6 +74,8 @@ pub(crate) mod ring {
     pub(crate) const QUEUE_GROUP: Field = field(0x20, 15, 0);
     pub(crate) const TIS: Field = field(0x2c, 23, 0);
     pub(crate) const MEM_RQ_TYPE: Field = field(0x00, 27, 24);
+    /// Frames keep their VLAN tags.
+    pub(crate) const KEEPS_VLAN: Field = bit(0x00, 28);
     pub(crate) const WQ: usize = 0x30;
 }
 
