@@ -1,5 +1,11 @@
-//! What to do while a completion queue is empty: spin, then yield; or sleep until an event, at once
-//! or after spinning.
+//! What to do while a completion queue is empty: poll, with short naps; or sleep until an event, at
+//! once or after polling.
+//!
+//! A thread that polls keeps a processor from rxe's own tasks, which run as the kernel's workers:
+//! where every processor polls, each step of a message waits for the scheduler's tick (4 ms).
+//! Yielding does not help: a thread yields to those of its own scheduling group (session or
+//! control group), and workers belong to none. So a thread that has polled for longer than a
+//! message takes sleeps for as short a time as it can.
 
 use std::time::{Duration, Instant};
 
@@ -7,31 +13,40 @@ use uverbs::{CompletionChannel, CompletionQueue, Notify};
 
 use crate::failure::Result;
 
-/// Empty polls before yielding to other threads, or sleeping.
+/// Empty polls before it sleeps until an event, and between two looks at the clock.
 const SPINS: u32 = 512;
+const LOOK: u32 = 64;
 
-/// The same when the next completion is being timed: longer than a message takes, but shorter than
-/// the scheduler's tick, in case all processors are busy waiting.
-const LONG_SPINS: u32 = 1 << 16;
+/// How long it polls between naps: much longer than a message between two adapters, and longer than
+/// one over rxe whose steps nobody delays.
+const PATIENCE: Duration = Duration::from_micros(200);
+
+/// The same where the next completion is being timed, which a nap would delay by its 50 µs.
+const LONG_PATIENCE: Duration = Duration::from_millis(1);
+
+/// A nap is as long as the kernel's timer slack, 50 µs.
+const NAP: Duration = Duration::from_nanos(1);
 
 /// Waits for completions, and tracks for how long.
 pub(crate) struct Idle {
     spins: u32,
-    patience: u32,
-    /// Whether it spins before it sleeps, too.
+    patience: Duration,
+    /// Whether it polls before it sleeps until an event, too.
     spins_first: bool,
     armed: bool,
     since: Option<Instant>,
+    /// When it may nap, counted from `since`.
+    next_nap: Duration,
     /// How often it slept and was woken.
     pub(crate) events: u64,
 }
 
 impl Idle {
     pub(crate) fn new() -> Self {
-        Self::with_patience(SPINS)
+        Self::with_patience(PATIENCE)
     }
 
-    /// Sleeps only where spinning does not help.
+    /// Sleeps until an event only where polling does not help.
     pub(crate) fn adaptive() -> Self {
         Self {
             spins_first: true,
@@ -39,19 +54,19 @@ impl Idle {
         }
     }
 
-    /// Keeps the processor for as long as a message should take: yielding costs a system call in
-    /// the middle of the measurement, and the time to return from it.
+    /// Keeps the processor for longer than a message should take.
     pub(crate) fn spinning() -> Self {
-        Self::with_patience(LONG_SPINS)
+        Self::with_patience(LONG_PATIENCE)
     }
 
-    fn with_patience(patience: u32) -> Self {
+    fn with_patience(patience: Duration) -> Self {
         Self {
             spins: 0,
             patience,
             spins_first: false,
             armed: false,
             since: None,
+            next_nap: patience,
             events: 0,
         }
     }
@@ -61,6 +76,7 @@ impl Idle {
     pub(crate) fn busy(&mut self) {
         self.spins = 0;
         self.since = None;
+        self.next_nap = self.patience;
     }
 
     /// Waits a little after a poll that found nothing.
@@ -74,23 +90,29 @@ impl Idle {
         channel: Option<&CompletionChannel>,
         nap: Duration,
     ) -> Result<Option<Duration>> {
+        self.spins = self.spins.saturating_add(1);
         if let Some(channel) = channel
-            && !(self.spins_first && self.spins < self.patience)
+            && !(self.spins_first && self.spins < SPINS)
         {
             self.sleep(cq, channel, nap)?;
-        } else {
-            self.spins = self.spins.saturating_add(1);
-            // No pause instruction: it would delay the next poll, and so add to the latency.
-            if self.spins < self.patience {
-                return Ok(None);
-            }
-            // On few processors the network stack may be waiting to run.
-            std::thread::yield_now();
-            if !self.spins.is_multiple_of(16) {
-                return Ok(None);
-            }
+            return Ok(Some(self.silent()));
         }
-        Ok(Some(self.since.get_or_insert_with(Instant::now).elapsed()))
+        // No pause instruction: it would delay the next poll, and so add to the latency.
+        if !self.spins.is_multiple_of(LOOK) {
+            return Ok(None);
+        }
+        let silent = self.silent();
+        if silent < self.next_nap {
+            return Ok(None);
+        }
+        std::thread::sleep(NAP);
+        let silent = self.silent();
+        self.next_nap = silent + self.patience;
+        Ok(Some(silent))
+    }
+
+    fn silent(&mut self) -> Duration {
+        self.since.get_or_insert_with(Instant::now).elapsed()
     }
 
     fn sleep(

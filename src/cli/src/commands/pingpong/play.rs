@@ -66,7 +66,7 @@ impl Game {
                 player.throw()?;
             }
         }
-        let mut idle = Idle::spinning();
+        let mut idle = Idle::new();
         while score.received < args.iters || score.sent < args.iters {
             if self.take(args, &mut score)? {
                 idle.busy();

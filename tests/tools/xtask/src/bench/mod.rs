@@ -60,14 +60,15 @@ pub(crate) struct Options {
     /// Write the table as JSON instead.
     #[arg(long)]
     json: bool,
-    /// Measure only quantities whose names contain one of these texts.
+    /// Measure only quantities whose names, or places, contain one of these texts.
     #[arg(value_name = "FILTER", conflicts_with = "mlx5")]
     filters: Vec<String>,
 }
 
 impl Options {
     fn wants(&self, measure: &Measure) -> bool {
-        let named = |text: &String| measure.name.contains(text.as_str());
+        let texts = [measure.name, measure.place.describe()];
+        let named = |text: &String| texts.iter().any(|own| own.contains(text.as_str()));
         self.filters.is_empty() || self.filters.iter().any(named)
     }
 }
@@ -92,7 +93,7 @@ pub(crate) fn run(options: &Options) -> anyhow::Result<ExitCode> {
         return cost::run(options);
     }
     if !measure::ALL.iter().any(|measure| options.wants(measure)) {
-        bail!("nothing is measured whose name has one of these texts");
+        bail!("nothing is measured whose name or place has one of these texts");
     }
     let mut rows = Vec::new();
     let mut release = String::new();
@@ -192,4 +193,8 @@ fn print_table(release: &str, options: &Options, rows: &[(&Measure, Pairs)]) {
         }
     }
     println!("\nMedians; ratio and spread are of the pairs, and above 1 uverbs is better.");
+    for (measure, _) in rows.iter().filter(|(_, pairs)| pairs.is_clearly_worse()) {
+        let place = measure.place.describe();
+        println!("Behind by more than chance: {place}, {}.", measure.name);
+    }
 }

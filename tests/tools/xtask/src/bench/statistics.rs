@@ -3,6 +3,9 @@
 use super::measure::Measure;
 use serde_json::{Value, json};
 
+/// What is less likely than this is no chance.
+const CHANCE: f64 = 0.05;
+
 /// Figures of two programs, taken in pairs.
 #[derive(Debug)]
 pub(super) struct Pairs {
@@ -47,9 +50,12 @@ impl Pairs {
         (least, ratios.iter().copied().fold(0.0, f64::max))
     }
 
-    /// Whether ours is worse in every single pair.
+    /// Whether ours is worse in more pairs than chance makes of programs that are equal: in one
+    /// measurement of twenty, by a sign test.
     pub(super) fn is_clearly_worse(&self) -> bool {
-        self.spread().1 < 1.0
+        let ratios = self.ratios();
+        let worse = ratios.iter().filter(|ratio| **ratio < 1.0).count();
+        chance(ratios.len(), worse) < CHANCE
     }
 
     pub(super) fn json(&self, measure: &Measure) -> Value {
@@ -73,6 +79,21 @@ impl Pairs {
     }
 }
 
+/// How likely at least that many heads are when a coin is thrown so often.
+fn chance(throws: usize, heads: usize) -> f64 {
+    // Of exactly 0, 1, 2, … heads.
+    let mut exactly = vec![1.0];
+    for _ in 0..throws {
+        let less = std::iter::once(0.0).chain(exactly.iter().copied());
+        let as_many = exactly.iter().copied().chain(std::iter::once(0.0));
+        exactly = less
+            .zip(as_many)
+            .map(|(a, b)| f64::midpoint(a, b))
+            .collect();
+    }
+    exactly.iter().skip(heads).sum()
+}
+
 fn median(figures: &[f64]) -> f64 {
     let mut sorted = figures.to_vec();
     sorted.sort_by(f64::total_cmp);
@@ -87,7 +108,7 @@ fn median(figures: &[f64]) -> f64 {
 
 #[cfg(test)]
 mod tests {
-    use super::{Pairs, median};
+    use super::{Pairs, chance, median};
 
     #[test]
     #[expect(clippy::float_cmp, reason = "these are exact")]
@@ -97,13 +118,36 @@ mod tests {
         assert!(median(&[]).is_nan());
     }
 
+    /// A latency of ours that is worse in `worse` of `count` pairs.
+    fn pairs(count: usize, worse: usize) -> Pairs {
+        let mut pairs = Pairs::new(false);
+        for at in 0..count {
+            pairs.add(10.0, if at < worse { 20.0 } else { 5.0 });
+        }
+        pairs
+    }
+
     #[test]
     fn a_better_result_has_a_ratio_above_one() {
         let mut bandwidth = Pairs::new(true);
         bandwidth.add(100.0, 150.0);
         assert!(bandwidth.ratio() > 1.0 && !bandwidth.is_clearly_worse());
-        let mut latency = Pairs::new(false);
-        latency.add(10.0, 20.0);
-        assert!(latency.ratio() < 1.0 && latency.is_clearly_worse());
+        assert!(pairs(7, 7).ratio() < 1.0 && pairs(7, 0).ratio() > 1.0);
+    }
+
+    #[test]
+    fn what_chance_may_do_is_no_failure() {
+        assert_eq!(
+            (chance(3, 0), chance(3, 2), chance(3, 3)),
+            (1.0, 0.5, 0.125)
+        );
+        for (count, most) in [(7, 6), (20, 14)] {
+            assert!(!pairs(count, most).is_clearly_worse(), "{most} of {count}");
+            assert!(
+                pairs(count, most + 1).is_clearly_worse(),
+                "{} of {count}",
+                most + 1
+            );
+        }
     }
 }
