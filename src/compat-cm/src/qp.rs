@@ -68,7 +68,11 @@ fn create_extended(id: &Id, attr: &mut ibv_qp_init_attr_ex) -> Answer<()> {
     }
     match prepared(id, attr) {
         Ok(qp) => {
-            id.c.pd.set(In::of(qp).get()?.pd);
+            // The receiving end of an XRC connection has none.
+            let pd = In::of(qp).get()?.pd;
+            if !pd.is_null() {
+                id.c.pd.set(pd);
+            }
             id.c.qp.set(qp);
             Ok(())
         }

@@ -77,7 +77,7 @@ fn create(pd: Handle<Pd>, attr: &ibv_ah_attr) -> Answer<*mut ibv_ah> {
     let context = domain.context()?;
     let address =
         context
-            .provider
+            .provider()
             .create_address(&*domain.domain()?, &vector(attr), &context.gids())?;
     domain.users.add();
     let ah = Ah {

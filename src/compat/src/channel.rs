@@ -55,7 +55,7 @@ impl Channel {
 extern "C" fn ibv_create_comp_channel(context: Handle<Context>) -> *mut ibv_comp_channel {
     pointer(|| {
         let opened = context.get()?;
-        let fd = contract::completion_channel(&opened.file)?;
+        let fd = contract::completion_channel(opened.file())?;
         opened.users.add();
         let channel = Channel {
             c: ibv_comp_channel {

@@ -10,7 +10,7 @@
 
 use std::ffi::{c_int, c_void};
 use std::os::fd::{AsFd as _, AsRawFd as _, BorrowedFd, FromRawFd as _, OwnedFd};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use uverbs_any::AnyContext;
 use uverbs_core::contract::{self, Gids, OpenInit};
@@ -33,8 +33,7 @@ use crate::wait::Mutex;
 #[repr(C)]
 pub(crate) struct Context {
     c: verbs_context,
-    pub(crate) provider: AnyContext,
-    pub(crate) file: Arc<UverbsFile>,
+    opened: Opened,
     pub(crate) info: DeviceInfo,
     pub(crate) sysfs: Sysfs,
     pub(crate) users: Users,
@@ -49,6 +48,14 @@ pub(crate) struct Context {
 impl Object for Context {
     type C = ibv_context;
     const OFFSET: usize = std::mem::offset_of!(verbs_context, context);
+}
+
+/// A device, as one process uses it.
+struct Opened {
+    provider: AnyContext,
+    file: Arc<UverbsFile>,
+    /// What a child of that process uses: the same context of the kernel's, with memory of its own.
+    heir: OnceLock<Box<Self>>,
 }
 
 /// `__VERBS_ABI_IS_EXTENDED`.
@@ -95,15 +102,20 @@ impl Context {
 
     fn over(device: Handle<Device>, fd: BorrowedFd<'_>, number: CharDevice) -> Answer<Self> {
         let info = device.get()?.info.clone();
+        let provider = Self::imported(fd, number, &info)?;
+        Self::of(device, info, fd.as_raw_fd(), provider)
+    }
+
+    /// What a descriptor has that the kernel has a context for.
+    fn imported(fd: BorrowedFd<'_>, number: CharDevice, info: &DeviceInfo) -> Answer<AnyContext> {
         Linux.check_device(fd, Some(number), None)?;
-        let driver = uverbs_any::supported(&info)?.ok_or(Code::UNSUPPORTED)?;
+        let driver = uverbs_any::supported(info)?.ok_or(Code::UNSUPPORTED)?;
         let own = fd.try_clone_to_owned();
         let own = own.map_err(|error| Code::new(error.raw_os_error().unwrap_or(libc::EIO)))?;
         // SAFETY: as in `open`.
         let file =
             unsafe { UverbsFile::new(Arc::new(Linux), own, driver.raw(), CommandPath::Auto) };
-        let provider = dv::import(driver, Arc::new(file))?;
-        Self::of(device, info, fd.as_raw_fd(), provider)
+        dv::import(driver, Arc::new(file))
     }
 
     fn of(
@@ -131,8 +143,11 @@ impl Context {
         described.keep();
         Ok(Self {
             c: slots::extended(context),
-            provider,
-            file,
+            opened: Opened {
+                provider,
+                file,
+                heir: OnceLock::new(),
+            },
             info,
             sysfs: Sysfs::at(options().sysfs_root),
             users: Users::new(),
@@ -143,9 +158,49 @@ impl Context {
         })
     }
 
+    /// What this process uses. A child of the one that opened the device gets what it may use when
+    /// it first needs that; where there is none, its calls are refused.
+    fn here(&self) -> &Opened {
+        let mut opened = &self.opened;
+        while !opened.file.fork_token().is_current() {
+            let Some(heir) = opened.heir.get() else {
+                let Ok(heir) = self.inherit() else {
+                    return &self.opened;
+                };
+                let _ = opened.heir.set(Box::new(heir));
+                continue;
+            };
+            opened = heir;
+        }
+        opened
+    }
+
+    /// The context of the parent's descriptor, for a child.
+    fn inherit(&self) -> Answer<Opened> {
+        // SAFETY: the file of this context keeps it open.
+        let fd = unsafe { BorrowedFd::borrow_raw(self.c.context.cmd_fd) };
+        let number = CharDevice::behind(fd)?;
+        let provider = Self::imported(fd, number, &self.info)?;
+        Ok(Opened {
+            file: Arc::clone(&provider.base().file),
+            provider,
+            heir: OnceLock::new(),
+        })
+    }
+
+    /// The provider's context.
+    pub(crate) fn provider(&self) -> &AnyContext {
+        &self.here().provider
+    }
+
+    /// The opened file.
+    pub(crate) fn file(&self) -> &Arc<UverbsFile> {
+        &self.here().file
+    }
+
     /// Its GID tables.
     pub(crate) fn gids(&self) -> Gids<'_> {
-        Gids::new(&self.file, &self.info, &self.sysfs)
+        Gids::new(self.file(), &self.info, &self.sysfs)
     }
 
     /// The file of its asynchronous events.

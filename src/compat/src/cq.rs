@@ -83,7 +83,7 @@ impl Cq {
         }
         let mut room = Box::<Self>::new_uninit();
         let cookie = Cookie::of(Self::to_c(room.as_mut_ptr()));
-        let queue = opened.provider.create_cq(&CqInit {
+        let queue = opened.provider().create_cq(&CqInit {
             entries: wanted.entries,
             user_handle: cookie.number(),
             comp_channel: channel.map(Channel::fd),

@@ -199,7 +199,7 @@ pub(crate) extern "C" fn create(qp: Handle<Qp>, attr: In<ibv_flow_attr>) -> *mut
                 flags: Flags::from_bits_retain(attr.flags),
                 specs: &specs,
             };
-            Ok::<_, Code>(flow::create(&context.file, &rule, &data)?)
+            Ok::<_, Code>(flow::create(context.file(), &rule, &data)?)
         })?;
         Flow::give(own.context_handle(), object, counters)
     })
@@ -256,7 +256,7 @@ pub(crate) extern "C" fn create_counters(
         if attr.get().is_ok_and(|attr| attr.comp_mask != 0) {
             return Err(Code::UNSUPPORTED);
         }
-        let object = flow::create_counters(&opened.file)?;
+        let object = flow::create_counters(opened.file())?;
         opened.users.add();
         let counters = Counters {
             c: ibv_counters {

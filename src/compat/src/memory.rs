@@ -156,7 +156,9 @@ fn register(
             access: flags,
         };
         let context = domain.context()?;
-        let region = context.provider.register(&*domain.domain()?, &init, keep)?;
+        let region = context
+            .provider()
+            .register(&*domain.domain()?, &init, keep)?;
         Mr::give(pd, address, length, region)
     })
 }
@@ -217,7 +219,7 @@ extern "C" fn ibv_reg_dmabuf_mr(
         };
         let context = domain.context()?;
         let region = context
-            .provider
+            .provider()
             .register_dmabuf(&*domain.domain()?, &init)?;
         Mr::give(pd, std::ptr::null_mut(), length, region)
     })
@@ -261,7 +263,7 @@ extern "C" fn ibv_rereg_mr(
         let domain: Option<Arc<AnyPd>> = other.map(Pd::domain).transpose()?;
         let op = Op::ReregisterMemory;
         context
-            .provider
+            .provider()
             .check_memory(op, rights.unwrap_or_default(), moves)?;
         let keep = if moves {
             fork::protect(address.addr(), length)?
@@ -334,7 +336,7 @@ pub(crate) extern "C" fn advise_mr(
             .collect();
         let context: &Context = domain.context()?;
         contract::advise_memory(
-            &context.file,
+            context.file(),
             domain.domain()?.object(),
             MrAdvice::from_raw(advice),
             MrAdviceFlags::from_bits_retain(flags),
@@ -349,7 +351,7 @@ pub(crate) extern "C" fn advise_mr(
 extern "C" fn ibv_import_mr(pd: Handle<Pd>, handle: u32) -> *mut ibv_mr {
     pointer(|| {
         let domain = pd.get()?;
-        let info = contract::query_region(&domain.context()?.file, handle)?;
+        let info = contract::query_region(domain.context()?.file(), handle)?;
         let length = usize::try_from(info.length).map_err(|_| Code::INVALID)?;
         Mr::null(
             pd,

@@ -77,11 +77,23 @@ impl Pd {
     /// The domain that the provider knows.
     pub(crate) fn domain(&self) -> Answer<Arc<AnyPd>> {
         match &self.kind {
-            Kind::Plain(domain) => domain.with(|domain| domain.clone()).ok_or(Code::INVALID),
-            Kind::Imported(domain) => Ok(Arc::clone(domain)),
+            Kind::Plain(domain) => {
+                let domain = domain.with(|domain| domain.clone()).ok_or(Code::INVALID)?;
+                self.here(domain)
+            }
+            Kind::Imported(domain) => self.here(Arc::clone(domain)),
             Kind::Parent { own: Some(own), .. } => Ok(Arc::clone(&own.domain)),
             Kind::Parent { of, .. } => of.get()?.domain(),
         }
+    }
+
+    /// The same domain for this process, which may be a child of the one that allocated it.
+    fn here(&self, domain: Arc<AnyPd>) -> Answer<Arc<AnyPd>> {
+        if domain.object().file().fork_token().is_current() {
+            return Ok(domain);
+        }
+        let imported = dv::import_pd(self.context()?, self.c.handle)?;
+        Ok(Arc::new(imported))
     }
 
     /// What allocates memory for its queues.
@@ -137,7 +149,7 @@ impl Pd {
 extern "C" fn ibv_alloc_pd(context: Handle<Context>) -> *mut ibv_pd {
     pointer(|| {
         let opened = context.get()?;
-        let domain = opened.provider.alloc_pd()?;
+        let domain = opened.provider().alloc_pd()?;
         opened.users.add();
         let handle = domain.object().handle();
         let kind = Kind::Plain(Locked::new(Some(Arc::new(domain)), true));

@@ -152,7 +152,7 @@ impl Qp {
         };
         let (send_cq, recv_cq) = (send.get()?, recv.get()?);
         let srq = Handle::<Srq>::of(wanted.srq).optional();
-        let provider = &domain.context()?.provider;
+        let provider = domain.context()?.provider();
         let inner = domain.domain()?;
         let create = |user_handle, srq: Option<contract::Link<'_>>| {
             send_cq.queue.with_both(&recv_cq.queue, |send, recv| {

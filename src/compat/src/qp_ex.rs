@@ -31,7 +31,7 @@ const ATOMIC_WRITE: u64 = 1 << 12;
 
 /// The operations among these that a device has.
 fn composed(context: &Context, kind: QpType) -> u64 {
-    let caps = context.provider.base().device.caps;
+    let caps = context.provider().base().device.caps;
     let mut lacking = 0;
     if !caps.intersects(DeviceCaps::FLUSH_GLOBAL | DeviceCaps::FLUSH_PERSISTENT) {
         lacking |= FLUSH;

@@ -28,10 +28,10 @@ fn count(value: u32) -> c_int {
 }
 
 fn plain(context: &Context) -> ibv_device_attr {
-    let device: &DeviceAttr = &context.provider.base().device;
+    let device: &DeviceAttr = &context.provider().base().device;
     let bits = device.caps.bits();
     ibv_device_attr {
-        fw_ver: text(&context.provider.firmware_version()),
+        fw_ver: text(&context.provider().firmware_version()),
         node_guid: u64::from_ne_bytes(device.node_guid.to_bytes()),
         sys_image_guid: u64::from_ne_bytes(device.sys_image_guid.to_bytes()),
         max_mr_size: device.max_mr_size,
@@ -75,7 +75,7 @@ fn plain(context: &Context) -> ibv_device_attr {
 }
 
 fn whole(context: &Context) -> ibv_device_attr_ex {
-    let device = &context.provider.base().device;
+    let device = &context.provider().base().device;
     let odp = &device.odp;
     let tags = &device.tag_matching;
     ibv_device_attr_ex {
@@ -196,7 +196,7 @@ pub(crate) extern "C" fn query_port(
     size: usize,
 ) -> c_int {
     number(|| {
-        let found = contract::query_port(&context.get()?.file, which)?;
+        let found = contract::query_port(context.get()?.file(), which)?;
         attr.put_bytes(&port(&found), size)
     })
 }
@@ -205,7 +205,7 @@ pub(crate) extern "C" fn query_port(
 extern "C" fn ibv_query_port_speed(context: Handle<Context>, port: u32, speed: Out<u64>) -> c_int {
     number(|| {
         let port = u8::try_from(port).map_err(|_| Code::INVALID)?;
-        speed.put(contract::query_port_speed(&context.get()?.file, port)?)
+        speed.put(contract::query_port_speed(context.get()?.file(), port)?)
     })
 }
 

@@ -74,7 +74,7 @@ impl Srq {
         };
         let queue = match extended {
             None => {
-                let provider = &domain.context()?.provider;
+                let provider = domain.context()?.provider();
                 provider.create_srq(&*domain.domain()?, &init)?
             }
             Some(Extended { domain: of, cq }) => {

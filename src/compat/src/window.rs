@@ -54,7 +54,7 @@ pub(crate) extern "C" fn alloc_mw(pd: Handle<Pd>, kind: u32) -> *mut ibv_mw {
     pointer(|| {
         let domain = pd.get()?;
         let mw_type = MwType::from_raw(u8::try_from(kind).map_err(|_| Code::INVALID)?);
-        let provider = &domain.context()?.provider;
+        let provider = domain.context()?.provider();
         let (object, key) = provider.alloc_window(&*domain.domain()?, mw_type)?;
         domain.users.add();
         let mw = Mw {

@@ -206,13 +206,33 @@ fn multicast() {
         "-m",
         "239.1.2.3",
     ];
+    /// Joins only to send.
+    const ONLY_SENDS: &[&str] = &[
+        "-f",
+        "-o",
+        "/dev/null",
+        "-e",
+        "trace=write",
+        "-e",
+        "inject=write:delay_exit=50000",
+        "mckey",
+        "-s",
+        "-b",
+        ADDRESS,
+        "-m",
+        "239.1.2.3",
+        "-o",
+    ];
     const READY: Ready = Ready::Says("receiving data transfers");
     let receives: &[_] = &["-b", ADDRESS, "-m", "239.1.2.3"];
     let end = "data transfers complete";
     let game = game("mckey", READY, [receives, SLOWLY], end);
-    let client = side("strace", SLOWLY);
+    let games = [SLOWLY, ONLY_SENDS].map(|args| Game {
+        client: side("strace", args),
+        ..game
+    });
     let guest = boot().unwrap();
-    with_each(&guest, &[Game { client, ..game }]);
+    with_each(&guest, &games);
     assert_eq!(finish(guest).unwrap(), [""; 0]);
 }
 

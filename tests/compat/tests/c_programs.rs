@@ -9,16 +9,24 @@ use std::time::Duration;
 
 use compat_tests::Library::{self, Debian, Ours};
 use compat_tests::by_address::{Side, boot_with, finish};
-use compat_tests::{SUITE, libraries};
+use compat_tests::{SUITE, kernel, with_both};
 use testbed::cargo::workspace;
-use testbed::{Command, Machine, Packages, host};
+use testbed::{Command, Connectx, Function, Machine, Packages, host};
 
 /// How long a program may take to listen.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Compiles a program, with Debian's headers.
+/// Compiles a program, with Debian's headers and libraries, whose functions of the vendor's are in
+/// a library of their own.
 fn compile(name: &str) -> PathBuf {
-    let packages = ["libibverbs-dev", "librdmacm-dev", "linux-libc-dev"];
+    let packages = [
+        "libibverbs-dev",
+        "libibverbs1",
+        "ibverbs-providers",
+        "librdmacm-dev",
+        "librdmacm1t64",
+        "linux-libc-dev",
+    ];
     let root = Packages::new(SUITE, &packages).alone().folder().unwrap();
     let folder = workspace().join("target/compat-programs");
     fs::create_dir_all(&folder).unwrap();
@@ -29,8 +37,10 @@ fn compile(name: &str) -> PathBuf {
         .arg("-o")
         .arg(&program)
         .arg(workspace().join(format!("tests/compat/programs/{name}.c")))
-        .arg(format!("-L{}", libraries().unwrap().display()))
-        .args(["-lrdmacm", "-libverbs"]);
+        .arg("-L")
+        .arg(root.join("usr/lib/x86_64-linux-gnu"))
+        .arg("-Wl,--allow-shlib-undefined")
+        .args(["-lrdmacm", "-lmlx5", "-libverbs"]);
     host::run(&mut link).unwrap();
     program
 }
@@ -92,4 +102,48 @@ fn a_device_is_removed() {
 #[test]
 fn wrong_arguments_are_refused() {
     over(&[Ours], "refused", "55 refused, 0 not");
+}
+
+/// What a program prints over each library on two functions of the software ConnectX.
+fn on_connectx(function: Function, libraries: &[Library], name: &str) -> Vec<String> {
+    let program = compile(name);
+    let model = Connectx::new(&[function; 2]).on_demand_paging();
+    let machine = Machine::new(kernel().unwrap()).connectx(model);
+    let machine = with_both(machine).unwrap().with_binary(program, name);
+    let guest = machine.boot().unwrap();
+    let said = libraries.iter().map(|library| {
+        let side = Side {
+            program: name,
+            args: &[],
+        };
+        let output = guest.run(side.over(*library)).unwrap();
+        let said = output.stdout_text();
+        println!("{library:?}:\n{said}");
+        output.check().unwrap();
+        said
+    });
+    let said = said.collect();
+    assert_eq!(finish(guest).unwrap(), [""; 0]);
+    said
+}
+
+/// Debian's library ends by a fault where the child rings its parent's doorbell.
+#[test]
+fn a_child_uses_what_its_parent_opened() {
+    let said = on_connectx(Function::Ib, &[Ours], "forked");
+    assert_eq!(said[0].trim(), "child 0, parent 0");
+}
+
+/// Debian's library has other answers to some, and faults at others.
+#[test]
+fn unknown_bits_and_sizes_are_refused() {
+    let said = on_connectx(Function::Ib, &[Ours], "masks");
+    assert_eq!(said[0].trim(), "110 refused, 0 not");
+}
+
+#[test]
+fn the_vendors_functions_return_the_same() {
+    let said = on_connectx(Function::Roce, &[Ours, Debian], "vendor");
+    assert!(said[0].lines().count() > 15, "{}", said[0]);
+    assert_eq!(said[0], said[1], "ours (left), Debian's (right)");
 }

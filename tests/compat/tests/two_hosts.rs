@@ -50,7 +50,7 @@ const PAIRS: [[Library; 2]; 3] = [[Ours, Ours], [Ours, Debian], [Debian, Ours]];
 /// A server, what it prints once a client may come, and its client, which is on the other host.
 type Game = (&'static str, &'static str, &'static str);
 
-const GAMES: [Game; 6] = [
+const GAMES: [Game; 7] = [
     (
         "rping -s -a 10.2.0.1 -S 4096 -d -v",
         "rdma_listen",
@@ -63,6 +63,11 @@ const GAMES: [Game; 6] = [
     ),
     ("udaddy -c 3", "starting server", "udaddy -s 10.2.0.1 -c 3"),
     ("rdma_server", "start", "rdma_client -s 10.2.0.1"),
+    (
+        "rdma_xserver -c x",
+        "start",
+        "rdma_xclient -c x -s 10.2.0.1",
+    ),
     (
         "ib_write_bw -R -F -n 100",
         "Waiting for client",

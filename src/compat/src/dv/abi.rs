@@ -60,6 +60,10 @@ structs! {
     struct ibv_flow_action {
         context: *mut ibv_context,
     }
+    struct mlx5dv_context_attr {
+        flags: u32,
+        comp_mask: u64,
+    }
     struct mlx5dv_mkey {
         lkey: Cell<u32>,
         rkey: Cell<u32>,

@@ -84,7 +84,7 @@ extern "C" fn mlx5dv_create_flow_action_modify_header(
         let changes = items(changes.cast::<u8>(), length)?;
         let table = table(table_kind)?;
         Action::give(context, |opened| {
-            Ok(FlowAction::modify_header_as(&opened.file, table, changes)?)
+            Ok(FlowAction::modify_header_as(opened.file(), table, changes)?)
         })
     })
 }
@@ -112,7 +112,7 @@ extern "C" fn mlx5dv_create_flow_action_packet_reformat(
         let headers = items(headers.cast::<u8>(), length)?;
         let (table, reformat) = (table(table_kind)?, reformat(kind, headers)?);
         Action::give(context, |opened| {
-            Ok(FlowAction::reformat(&opened.file, table, reformat)?)
+            Ok(FlowAction::reformat(opened.file(), table, reformat)?)
         })
     })
 }

@@ -5,10 +5,9 @@
 //! Exports names of the library that this one stands for.
 #![allow(unsafe_code, reason = "exports names")]
 
-use std::ffi::c_void;
-
 use uverbs_core::types::DriverId;
 
+use super::abi::mlx5dv_context_attr;
 use crate::abi::ibv_context;
 use crate::answer::pointer;
 use crate::context;
@@ -28,9 +27,15 @@ extern "C" fn mlx5dv_is_supported(device: Handle<Device>) -> bool {
 
 /// Opens it as `ibv_open_device` does: no flag of the attributes changes what it can do here.
 #[unsafe(no_mangle)]
-extern "C" fn mlx5dv_open_device(device: Handle<Device>, _attr: In<c_void>) -> *mut ibv_context {
-    if is_supported(device) {
-        return context::open(device);
+extern "C" fn mlx5dv_open_device(
+    device: Handle<Device>,
+    attr: In<mlx5dv_context_attr>,
+) -> *mut ibv_context {
+    if !is_supported(device) {
+        return pointer(|| Err(Code::UNSUPPORTED));
     }
-    pointer(|| Err(Code::UNSUPPORTED))
+    if attr.get().is_ok_and(|attr| attr.comp_mask != 0) {
+        return pointer(|| Err(Code::INVALID));
+    }
+    context::open(device)
 }

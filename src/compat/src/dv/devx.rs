@@ -35,7 +35,7 @@ pub(super) type Made = Held<mlx5dv_devx_obj, DevxObject>;
 pub(super) fn firmware(context: Handle<Context>) -> Answer<Devx> {
     let opened = context.get()?;
     own(opened)?;
-    Ok(Devx::new(&opened.file))
+    Ok(Devx::new(opened.file()))
 }
 
 /// What C passes: a command, and where its reply goes.

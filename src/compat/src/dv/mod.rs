@@ -49,5 +49,5 @@ use crate::errno::Code;
 
 /// The vendor's own part of an opened device.
 fn own(context: &Context) -> Answer<&uverbs_mlx5::Context> {
-    context.provider.of().ok_or(Code::UNSUPPORTED)
+    context.provider().of().ok_or(Code::UNSUPPORTED)
 }

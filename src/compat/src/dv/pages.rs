@@ -176,7 +176,7 @@ extern "C" fn mlx5dv_alloc_var(context: Handle<Context>, flags: u32) -> *mut mlx
         };
         let opened = context.get()?;
         own(opened)?;
-        let var = Var::alloc(&opened.file, kind)?;
+        let var = Var::alloc(opened.file(), kind)?;
         let c = mlx5dv_var {
             page_id: var.page_id(),
             length: var.length(),

@@ -51,7 +51,7 @@ fn paging(reply: &Mailbox) -> u32 {
 
 /// A group; an empty one if the firmware does not answer, as for a device without it.
 fn group(context: &Context, group: u16) -> Mailbox {
-    let reply = Devx::new(&context.file).capabilities(group);
+    let reply = Devx::new(context.file()).capabilities(group);
     reply.unwrap_or_else(|_| Mailbox::new(0))
 }
 

@@ -186,6 +186,6 @@ extern "C" fn _mlx5dv_query_port(
     number(|| {
         let opened = context.get()?;
         own(opened)?;
-        into.put_bytes(&port(&SwitchPort::query(&opened.file, which)?), length)
+        into.put_bytes(&port(&SwitchPort::query(opened.file(), which)?), length)
     })
 }

@@ -106,7 +106,7 @@ extern "C" fn mlx5dv_create_flow_matcher(
             table,
             ib_port: port,
         };
-        let matcher = FlowMatcher::create(&opened.file, &init)?;
+        let matcher = FlowMatcher::create(opened.file(), &init)?;
         Matcher::give(context, mlx5dv_flow_matcher::default(), matcher)
     })
 }
@@ -254,7 +254,7 @@ fn create(
     let held = matcher.get()?;
     let value = parameters(value)?;
     let actions = Actions::read(first, count, stride)?;
-    let file = &held.context().get()?.file;
+    let file = held.context().get()?.file();
     let object = held.with(|matcher| actions.carry_out(file, matcher, &value))?;
     Flow::give(held.context(), object, Vec::new())
 }
@@ -293,7 +293,7 @@ extern "C" fn mlx5dv_create_steering_anchor(
             return Err(Code::UNSUPPORTED);
         }
         firmware(context)?;
-        let file = &context.get()?.file;
+        let file = context.get()?.file();
         let anchor = SteeringAnchor::create(file, table(attr.ft_type)?, attr.priority)?;
         let c = mlx5dv_steering_anchor {
             id: anchor.table_id(),
