@@ -1,12 +1,14 @@
 //! `cargo xtask sizes`: the size of a static program with one provider and with all, and of the
 //! tool.
 
+mod resident;
+
 use crate::programs;
 use anyhow::{Context as _, bail};
 use clap::Args;
 use std::fmt::Write as _;
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use testbed::cargo::{build_program, workspace};
 
@@ -79,12 +81,17 @@ const PROGRAM: &str = "ping_pong_rc";
 /// provider alone must be smaller than all of them, which are the last.
 const SUBSETS: [(&str, u64); 3] = [("rxe", 600_000), ("mlx5", 600_000), ("mlx5,rxe", 700_000)];
 
+/// How many bytes a small program may have resident.
+const RESIDENT: u64 = 1_200_000;
+
 /// Measure the size of the static ping-pong with each provider and with all, and of the
 /// command-line tool
 ///
 /// Programs for x86-64 and musl, as `--release` builds them, and with the profile `small`. A
-/// program with one provider has to be smaller than that with all. `.ci/run` builds the small ones
-/// alone, and fails if one has more than 600,000 bytes, or 700,000 with all providers.
+/// program with one provider has to be smaller than that with all. What the small ones have
+/// resident is measured in machines, on a device of each driver. Fails, as `.ci/run` does, which
+/// builds the small ones alone, if one has more than 600,000 bytes, or 700,000 with all providers,
+/// or more than 1,200,000 resident.
 #[derive(Args, Debug)]
 pub(crate) struct Options {
     /// Write the table into the guide.
@@ -97,17 +104,25 @@ pub(crate) struct Options {
 struct Row {
     name: String,
     bytes: u64,
+    program: PathBuf,
+    /// The most of its memory that was resident on each driver that it has, if that was measured.
+    resident: Option<resident::Peaks>,
 }
 
 pub(crate) fn run(options: &Options) -> anyhow::Result<ExitCode> {
     let (release, small) = (Way::release(), Way::small()?);
     let mut released = subsets(&release)?;
+    let program = programs::uverbs()?;
     released.push(Row {
         name: "the tool `uverbs`, with its self-test".into(),
-        bytes: bytes(&programs::uverbs()?)?,
+        bytes: bytes(&program)?,
+        program,
+        resident: None,
     });
     show(&release, &released, options.write)?;
-    show(&small, &subsets(&small)?, options.write)?;
+    let rows = in_use(subsets(&small)?)?;
+    show(&small, &rows, options.write)?;
+    within_limits(&rows)?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -126,9 +141,18 @@ fn show(way: &Way, rows: &[Row], write: bool) -> anyhow::Result<()> {
 /// Fails if a small program is larger than it may be, or not smaller with fewer providers.
 pub(crate) fn compare() -> anyhow::Result<()> {
     let small = Way::small()?;
-    let rows = subsets(&small)?;
+    let rows = in_use(subsets(&small)?)?;
     show(&small, &rows, false)?;
     within_limits(&rows)
+}
+
+/// The rows with what their programs have resident.
+fn in_use(mut rows: Vec<Row>) -> anyhow::Result<Vec<Row>> {
+    let programs: Vec<_> = rows.iter().map(|row| row.program.clone()).collect();
+    for (row, peaks) in rows.iter_mut().zip(resident::measure(&programs)?) {
+        row.resident = Some(peaks);
+    }
+    Ok(rows)
 }
 
 fn within_limits(rows: &[Row]) -> anyhow::Result<()> {
@@ -138,6 +162,13 @@ fn within_limits(rows: &[Row]) -> anyhow::Result<()> {
                 "{} has {} bytes, more than {limit}: what brings so much along?",
                 row.name,
                 row.bytes
+            );
+        }
+        let peaks = row.resident.iter().flatten().flatten();
+        if let Some(peak) = peaks.max().filter(|peak| **peak > RESIDENT) {
+            bail!(
+                "{} has {peak} bytes resident, more than {RESIDENT}",
+                row.name
             );
         }
     }
@@ -158,9 +189,16 @@ fn subsets(way: &Way) -> anyhow::Result<Vec<Row>> {
             &chosen,
         ]);
         // The next one replaces this one.
+        let program = workspace()
+            .join("target")
+            .join(format!("{PROGRAM}-{features}"));
+        fs::copy(build_program(PROGRAM, &args)?, &program)
+            .with_context(|| program.display().to_string())?;
         rows.push(Row {
             name: format!("`{PROGRAM}`, `--no-default-features --features {features}`"),
-            bytes: bytes(&build_program(PROGRAM, &args)?)?,
+            bytes: bytes(&program)?,
+            program,
+            resident: None,
         });
     }
     parts_are_smaller(&rows)?;
@@ -191,11 +229,24 @@ fn bytes(path: &Path) -> anyhow::Result<u64> {
 }
 
 fn table(rows: &[Row]) -> String {
-    let mut table = "| program | KiB |\n|---|---|\n".to_owned();
-    for row in rows {
-        let _ = writeln!(table, "| {} | {} |", row.name, row.bytes.div_ceil(1024));
+    let measured = rows.iter().any(|row| row.resident.is_some());
+    let mut table = "| program | KiB |".to_owned();
+    let mut ruler = "\n|---|---|".to_owned();
+    if measured {
+        for driver in resident::DRIVERS {
+            let _ = write!(table, " resident on {driver}, KiB |");
+            ruler += "---|";
+        }
     }
-    table
+    table += &ruler;
+    for row in rows {
+        let _ = write!(table, "\n| {} | {} |", row.name, row.bytes.div_ceil(1024));
+        for peak in row.resident.iter().flatten() {
+            let peak = peak.map_or_else(String::new, |peak| peak.div_ceil(1024).to_string());
+            let _ = write!(table, " {peak} |");
+        }
+    }
+    table + "\n"
 }
 
 /// The page with this table after the mark, replacing the existing one.
@@ -216,6 +267,8 @@ mod tests {
         let row = |&bytes| Row {
             name: format!("of {bytes}"),
             bytes,
+            program: PathBuf::new(),
+            resident: None,
         };
         sizes.iter().map(row).collect()
     }
@@ -233,6 +286,11 @@ mod tests {
         assert!(within_limits(&rows(&[600_000, 600_000, 700_000])).is_ok());
         assert!(within_limits(&rows(&[1, 600_001, 700_000])).is_err());
         assert!(within_limits(&rows(&[1, 2, 700_001])).is_err());
+        let mut used = rows(&[1, 2, 3]);
+        used[1].resident = Some([None, Some(1_200_000)]);
+        assert!(within_limits(&used).is_ok());
+        used[2].resident = Some([Some(1_200_001), Some(1)]);
+        assert!(within_limits(&used).is_err());
     }
 
     #[test]
@@ -250,6 +308,13 @@ mod tests {
         assert_eq!(
             table,
             "| program | KiB |\n|---|---|\n| of 2048 | 2 |\n| of 1025 | 2 |\n"
+        );
+        let mut used = rows(&[2048]);
+        used[0].resident = Some([None, Some(1024)]);
+        let with_memory = super::table(&used);
+        assert!(
+            with_memory.ends_with("\n|---|---|---|---|\n| of 2048 | 2 |  | 1 |\n"),
+            "{with_memory}"
         );
         let page = format!("# Sizes\n\n{MARK}\n\n| old | 1 |\n| older | 2 |\n\nAnd so on.\n");
         let fresh = format!("# Sizes\n\n{MARK}\n\n{table}\nAnd so on.\n");
