@@ -230,6 +230,8 @@ impl Shared {
                 poller.cq.request_notification(Notify::Any)?;
                 poller.armed = true;
             }
+            // It may sleep next.
+            poller.looked = 0;
         }
         self.turn()
     }
@@ -257,14 +259,16 @@ impl Shared {
 
     /// Sleeps until there is an event, `bell` is rung, keepalives are due or `limit` has passed.
     pub(super) fn sleep(&self, bell: &Bell, limit: Duration) -> Result<()> {
-        let since = Instant::now();
+        let since = self.spin.is_adaptive().then(Instant::now);
         let nap = self.nap().unwrap_or(Duration::MAX).min(limit);
         let limit = (nap < Duration::MAX).then_some(nap);
         match self.channel.event_or(bell.descriptor(), limit)? {
             Some(_) => {
                 self.heard_event();
-                self.spin
-                    .learn(self.spin.time().saturating_add(since.elapsed()));
+                if let Some(since) = since {
+                    let time = self.spin.time();
+                    self.spin.learn(time.saturating_add(since.elapsed()));
+                }
             }
             None => bell.silence(),
         }

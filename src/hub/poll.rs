@@ -9,7 +9,6 @@ use super::connection::Connection;
 use super::error::ConnectionError;
 use super::message::Message;
 use super::pool::PooledBuffer;
-use super::state::Posting;
 use crate::owned::{Memory, Work};
 
 /// Places among those that wait for a connection; each is given back by [`Connection::leave`].
@@ -72,12 +71,36 @@ impl Connection {
         state.over.is_some() || state.under_way() < self.conn().sends
     }
 
-    /// Posts a send whose result nobody waits for: its buffer goes back to the hub when it has
-    /// ended, and a failure ends the connection. Returns the buffer if there is no room.
+    /// How many requests can be posted now.
+    pub(crate) fn room(&self) -> usize {
+        let posted = self.conn().lock().under_way();
+        self.conn().sends.saturating_sub(posted)
+    }
+
+    /// Posts several sends, for which there is [room](Self::room), as
+    /// [`post_send`](Self::post_send) does. All are refused, or none.
+    pub(crate) fn post_sends(
+        &self,
+        sends: impl Iterator<Item = (PooledBuffer, usize, u32)>,
+    ) -> Result<(), ConnectionError> {
+        let conn = self.conn();
+        let works = sends.map(|(buffer, len, imm)| {
+            let buffer = buffer.into_inner(&conn.pool)?;
+            Some(Work::send_imm(imm).memory((buffer, len)).untyped())
+        });
+        let works = works.collect::<Option<Vec<_>>>();
+        let works = works.ok_or(ConnectionError::Refused(PostError::InvalidRequest))?;
+        conn.post_unwatched_batch(works, &mut conn.lock())
+    }
+
+    /// Posts a send whose result nobody waits for: its buffer goes back to the hub some time after
+    /// it has ended, and a failure ends the connection. Whether it arrived is known sooner if it
+    /// `is_last`. Returns the buffer if there is no room.
     pub(crate) fn post_send(
         &self,
         data: Option<(PooledBuffer, usize)>,
         imm: u32,
+        is_last: bool,
     ) -> Result<(), (ConnectionError, Option<PooledBuffer>)> {
         let conn = self.conn();
         let work = Work::send_imm(imm);
@@ -90,25 +113,27 @@ impl Connection {
         } else {
             work
         };
-        let mut state = conn.lock();
-        let (error, memory) = match conn.post(work.untyped(), &mut state) {
-            Posting::Posted(slot) => {
-                // It was posted just now: there is neither memory nor a waker in its slot.
-                state.abandon(slot);
-                return Ok(());
-            }
-            Posting::Full(work) => {
-                let full = PostError::QueueFull;
-                (ConnectionError::Refused(full), Some(work.take_memory()))
-            }
-            Posting::Refused(error, memory) => (error, memory),
-        };
-        drop(state);
-        let buffer = memory.and_then(Memory::into_buffer);
-        Err((
-            error,
-            buffer.map(|buffer| PooledBuffer::new(buffer, &conn.pool)),
-        ))
+        let posted = conn.post_unwatched(work.untyped(), None, is_last, &mut conn.lock());
+        posted.map_err(|(error, memory)| {
+            let buffer = memory.and_then(Memory::into_buffer);
+            (
+                error,
+                buffer.map(|buffer| PooledBuffer::new(buffer, &conn.pool)),
+            )
+        })
+    }
+
+    /// The same, of bytes that are copied into the queue.
+    pub(crate) fn post_inline(
+        &self,
+        bytes: &[u8],
+        imm: u32,
+        is_last: bool,
+    ) -> Result<(), ConnectionError> {
+        let conn = self.conn();
+        let work = Work::send_imm(imm).untyped();
+        let posted = conn.post_unwatched(work, Some(bytes), is_last, &mut conn.lock());
+        posted.map_err(|(error, _)| error)
     }
 
     /// Whether everything that was posted has arrived; an error if that will never be.

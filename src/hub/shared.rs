@@ -69,6 +69,10 @@ impl Hasher for OfNumber {
     }
 }
 
+/// After how many turns the clock is read, which is a system call on some machines: at the latest
+/// before the next sleep.
+const BETWEEN_LOOKS: u8 = 31;
+
 /// What only one thread does at a time.
 #[derive(Debug)]
 pub(super) struct Poller {
@@ -76,6 +80,8 @@ pub(super) struct Poller {
     /// Whether an event was asked for and not yet read.
     pub(super) armed: bool,
     pub(super) ticked: Instant,
+    /// In how many turns to look whether keepalives are due.
+    pub(super) looked: u8,
     pub(super) wake: Vec<Waker>,
 }
 
@@ -112,6 +118,7 @@ impl Shared {
                 cq,
                 armed: false,
                 ticked: Instant::now(),
+                looked: 0,
                 wake: Vec::new(),
             }),
             builders: AtomicUsize::new(0),
@@ -271,6 +278,11 @@ impl Shared {
         let Some(every) = self.settings.keepalive else {
             return;
         };
+        if poller.looked > 0 {
+            poller.looked -= 1;
+            return;
+        }
+        poller.looked = BETWEEN_LOOKS;
         if poller.ticked.elapsed() < every {
             return;
         }

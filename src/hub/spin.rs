@@ -30,6 +30,11 @@ impl Spin {
         }
     }
 
+    /// Whether it learns how long sleeps last.
+    pub(super) fn is_adaptive(&self) -> bool {
+        self.longest.is_some()
+    }
+
     /// Something came after a sleep, `after` the search for it began: searching for a little longer
     /// would have found it, or is a waste.
     pub(super) fn learn(&self, after: Duration) {

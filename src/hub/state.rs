@@ -18,9 +18,11 @@ use crate::Completion;
 use crate::owned::{self, Buffer, Finished, Memory, Work};
 use crate::transport::Rc;
 
-/// `user_data` of receives and of keepalives; that of other requests is their slot.
+/// `user_data` of receives, of keepalives, and of sends whose result nobody waits for; that of
+/// other requests is their slot.
 const RECEIVE: u64 = u64::MAX;
 const PROBE: u64 = u64::MAX - 1;
+const UNWATCHED: u64 = u64::MAX - 2;
 
 /// A connection, as its handle, its futures and the driver share it.
 #[derive(Debug)]
@@ -45,6 +47,8 @@ pub(super) struct State {
     slots: Vec<Slot>,
     free: Vec<usize>,
     under_way: usize,
+    /// How many unsignaled requests were posted after the last signaled one.
+    silent: usize,
     /// Whether requests were under way when it was over.
     is_cut: bool,
     pub(super) inbox: VecDeque<Message>,
@@ -167,7 +171,14 @@ impl Conn {
         }
         match finished.user_data() {
             RECEIVE => state.received(finished, false, &self.pool, wake),
-            PROBE => state.probing = false,
+            PROBE => {
+                state.probing = false;
+                state.passed(&self.pool, wake);
+            }
+            UNWATCHED => {
+                self.pool.put_memory_silently(finished.into_memory());
+                state.passed(&self.pool, wake);
+            }
             slot => state.ended(
                 slot,
                 finished.status(),
@@ -234,11 +245,102 @@ impl Conn {
         }
     }
 
+    /// Posts a send whose result nobody waits for: its buffer goes back to the pool when a later
+    /// request has ended. It has a completion of its own if it `is_last`, and now and then, so that
+    /// the queue does not fill up. `inline` bytes need no memory.
+    pub(super) fn post_unwatched(
+        &self,
+        work: Work,
+        inline: Option<&[u8]>,
+        is_last: bool,
+        state: &mut State,
+    ) -> Result<(), (ConnectionError, Option<Memory>)> {
+        if let Some(over) = state.over {
+            return Err((over, Some(work.take_memory())));
+        }
+        let full = ConnectionError::Refused(PostError::QueueFull);
+        if state.under_way >= self.sends {
+            return Err((full, Some(work.take_memory())));
+        }
+        let Some(qp) = &mut state.qp else {
+            return Err((ConnectionError::Closed, Some(work.take_memory())));
+        };
+        let is_silent = !is_last && state.silent + 1 < self.sends.div_ceil(2);
+        let work = work.user_data(UNWATCHED);
+        let work = if is_silent { work.unsignaled() } else { work };
+        let posted = match inline {
+            Some(bytes) => qp.queue().post_inline(work, &[bytes]),
+            None => qp.queue().post(work),
+        };
+        let refused = match posted {
+            Ok(()) => None,
+            Err(refused) => match refused.work {
+                Some(work) => {
+                    return Err((
+                        ConnectionError::Refused(refused.error),
+                        Some(work.take_memory()),
+                    ));
+                }
+                // The device may carry it out all the same.
+                None => Some(ConnectionError::Refused(refused.error)),
+            },
+        };
+        state.under_way += 1;
+        state.silent = if is_silent { state.silent + 1 } else { 0 };
+        refused.map_or(Ok(()), |error| Err((error, None)))
+    }
+
+    /// The same of several, with one doorbell; there has to be room for them.
+    pub(super) fn post_unwatched_batch(
+        &self,
+        works: Vec<Work>,
+        state: &mut State,
+    ) -> Result<(), ConnectionError> {
+        if let Some(over) = state.over {
+            return Err(over);
+        }
+        let Some(qp) = &mut state.qp else {
+            return Err(ConnectionError::Closed);
+        };
+        let (most, mut silent) = (self.sends.div_ceil(2), state.silent);
+        let mut batch = qp.queue().batch();
+        let mut refused = None;
+        for work in works {
+            let is_silent = silent + 1 < most;
+            silent = if is_silent { silent + 1 } else { 0 };
+            let work = work.user_data(UNWATCHED);
+            let work = if is_silent { work.unsignaled() } else { work };
+            if let Err(error) = batch.push(work) {
+                refused = Some(error);
+                break;
+            }
+        }
+        let posted = match refused {
+            None => batch.submit().map_err(ConnectionError::Refused),
+            Some(refused) => {
+                drop(batch);
+                if let Some(work) = refused.work {
+                    self.pool.put_memory_silently(work.take_memory());
+                }
+                Err(ConnectionError::Refused(refused.error))
+            }
+        };
+        // Of a batch that was not submitted.
+        while let Some(released) = qp.queue().released() {
+            self.pool.put_memory_silently(released.memory);
+        }
+        state.silent = silent;
+        state.count();
+        posted
+    }
+
     /// Asks the peer for a sign of life if there was none since the last time.
     pub(super) fn probe(&self, wake: &mut Vec<Waker>) {
         let mut state = self.lock();
         let quiet = !std::mem::take(&mut state.heard);
-        if !quiet || state.probing || state.under_way > 0 || state.over.is_some() {
+        // Those that have no completion of their own say nothing.
+        let is_awaited = state.under_way > state.silent;
+        if !quiet || state.probing || is_awaited || state.over.is_some() {
             return;
         }
         let qp = match &mut state.qp {
@@ -251,7 +353,10 @@ impl Conn {
             key: RemoteKey::from_raw(0),
         };
         match qp.queue().post(Work::write(nowhere).user_data(PROBE)) {
-            Ok(()) => state.probing = true,
+            Ok(()) => {
+                state.probing = true;
+                state.silent = 0;
+            }
             Err(refused) => state.lost(ConnectionError::Refused(refused.error), wake),
         }
     }
@@ -293,6 +398,24 @@ impl State {
 
     pub(super) fn under_way(&self) -> usize {
         self.under_way
+    }
+
+    /// A request has ended, and so have the unsignaled ones before it.
+    fn passed(&mut self, pool: &Pool, wake: &mut Vec<Waker>) {
+        let Some(qp) = &mut self.qp else { return };
+        while let Some(released) = qp.queue().released() {
+            pool.put_memory_silently(released.memory);
+        }
+        self.count();
+        self.room.take_all(wake);
+    }
+
+    /// Counts the requests that the queue has.
+    fn count(&mut self) {
+        let Some(qp) = &mut self.qp else { return };
+        let posted = qp.queue().sends_posted();
+        self.under_way = posted.saturating_sub(usize::from(self.probing));
+        self.silent = self.silent.min(self.under_way);
     }
 
     fn set(&mut self, slot: usize, to: Slot) -> Slot {

@@ -77,7 +77,7 @@ impl Turns {
 impl Shared {
     /// Runs `future` on this thread, for at most `timeout`. Drives the hub if nothing else does.
     pub(super) fn block_on<F: Future>(&self, future: F, timeout: Duration) -> Option<F::Output> {
-        let since = Instant::now();
+        let since = (timeout < Duration::MAX).then(Instant::now);
         let waiting = Arc::new(Waiting {
             thread: thread::current(),
             woken: AtomicBool::new(false),
@@ -93,7 +93,7 @@ impl Shared {
             if let Poll::Ready(output) = future.as_mut().poll(&mut cx) {
                 return Some(output);
             }
-            let left = timeout.saturating_sub(since.elapsed());
+            let left = since.map_or(timeout, |since| timeout.saturating_sub(since.elapsed()));
             if self.drivers.load(Ordering::Acquire) > 0 {
                 turn = None;
                 if left.is_zero() {

@@ -38,10 +38,40 @@ pub(super) struct After {
     /// Whether the connection is to be ended.
     pub(super) is_to_end: bool,
     /// What may run foreign code when it is dropped.
-    pub(super) trash: Vec<PooledBuffer>,
+    pub(super) trash: Trash,
+}
+
+/// Buffers; one of them, as usual, without allocating.
+#[derive(Debug, Default)]
+pub(super) struct Trash {
+    first: Option<PooledBuffer>,
+    others: Vec<PooledBuffer>,
+}
+
+impl Trash {
+    fn push(&mut self, buffer: PooledBuffer) {
+        let other = self.first.replace(buffer);
+        self.others.extend(other);
+    }
+
+    fn extend(&mut self, buffer: Option<PooledBuffer>) {
+        if let Some(buffer) = buffer {
+            self.push(buffer);
+        }
+    }
 }
 
 pub(super) type Step<T> = Poll<Result<T, StreamError>>;
+
+/// The most bytes that are copied into the queue instead of a buffer.
+pub(super) const INLINE: u32 = 64;
+
+/// The bytes of a message.
+enum Payload<'b> {
+    Nothing,
+    Buffer(PooledBuffer, usize),
+    Bytes(&'b [u8]),
+}
 
 /// What became of an attempt to post.
 enum Posted {
@@ -132,22 +162,99 @@ impl State {
         }
     }
 
-    /// Copies bytes into a message, and sends it.
+    /// Copies bytes into messages, as many as there is room for, and sends them.
     pub(super) fn write(&mut self, connection: &Connection, bytes: &[u8]) -> Step<usize> {
+        let (mut rest, mut messages) = (bytes, 1);
+        loop {
+            let written = bytes.len() - rest.len();
+            let sent = if messages == 1 {
+                self.write_message(connection, rest)
+            } else {
+                self.write_messages(connection, rest, messages)
+            };
+            match sent {
+                Poll::Ready(Ok(len)) => rest = rest.get(len..).unwrap_or_default(),
+                // What was sent before is reported first: the next write gets the error.
+                Poll::Pending | Poll::Ready(Err(_)) if written > 0 => {
+                    return Poll::Ready(Ok(written));
+                }
+                other => return other,
+            }
+            if rest.is_empty() {
+                return Poll::Ready(Ok(bytes.len()));
+            }
+            // The device has the first ones while more are copied; fewer doorbells take less time.
+            messages *= 2;
+        }
+    }
+
+    /// Sends up to so many messages at once.
+    fn write_messages(
+        &mut self,
+        connection: &Connection,
+        bytes: &[u8],
+        most: usize,
+    ) -> Step<usize> {
+        if !self.may_send(connection)? {
+            return Poll::Pending;
+        }
+        let most = most.min(self.credits.into()).min(connection.room());
+        let (mut rest, mut buffers) = (bytes, Vec::with_capacity(most));
+        while buffers.len() < most && !rest.is_empty() {
+            // If there are no more, those that there are go.
+            let Ok(buffer) = connection.buffer() else {
+                break;
+            };
+            let (buffer, len) = self.filled(buffer, rest);
+            rest = rest.get(len..).unwrap_or_default();
+            buffers.push((buffer, len));
+        }
+        if buffers.is_empty() {
+            return self.write_message(connection, bytes);
+        }
+        let count = u16::try_from(buffers.len()).unwrap_or(u16::MAX);
+        let headers = std::iter::once(self.taken).chain(std::iter::repeat(0));
+        let sends = buffers.into_iter().zip(headers);
+        let sends = sends.map(|((buffer, len), credits)| {
+            let header = Header {
+                credits,
+                is_last: false,
+            };
+            (buffer, len, header.to_imm())
+        });
+        match connection.post_sends(sends) {
+            Ok(()) => {
+                self.posted(count);
+                Poll::Ready(Ok(bytes.len() - rest.len()))
+            }
+            Err(error) => Poll::Ready(Err(self.lose(error))),
+        }
+    }
+
+    /// Copies what fits into a buffer and a message.
+    fn filled(&self, mut buffer: PooledBuffer, bytes: &[u8]) -> (PooledBuffer, usize) {
+        let len = self.most(&buffer).min(bytes.len());
+        if let (Some(to), Some(from)) = (buffer.get_mut(..len), bytes.get(..len)) {
+            to.copy_from_slice(from);
+        }
+        (buffer, len)
+    }
+
+    fn write_message(&mut self, connection: &Connection, bytes: &[u8]) -> Step<usize> {
         if !self.may_send(connection)? {
             return Poll::Pending;
         }
         if bytes.is_empty() {
             return Poll::Ready(Ok(0));
         }
-        let mut buffer = connection.buffer()?;
-        let len = self.most(&buffer).min(bytes.len());
-        buffer
-            .iter_mut()
-            .zip(bytes)
-            .take(len)
-            .for_each(|(to, from)| *to = *from);
-        match self.post(connection, Some((buffer, len)), false)? {
+        if bytes.len() <= self.most(bytes).min(INLINE as usize) {
+            return match self.post(connection, Payload::Bytes(bytes), false)? {
+                Posted::Yes => Poll::Ready(Ok(bytes.len())),
+                Posted::Full(_) => Poll::Pending,
+            };
+        }
+        let (buffer, len) = self.filled(connection.buffer()?, bytes);
+        match self.post(connection, Payload::Buffer(buffer, len), false)? {
             Posted::Yes => Poll::Ready(Ok(len)),
             Posted::Full(buffer) => {
                 self.after.trash.extend(buffer);
@@ -173,7 +280,7 @@ impl State {
         let Some(buffer) = place.take().filter(|_| len > 0) else {
             return Poll::Ready(Ok(()));
         };
-        match self.post(connection, Some((buffer, len)), false)? {
+        match self.post(connection, Payload::Buffer(buffer, len), false)? {
             Posted::Yes => Poll::Ready(Ok(())),
             Posted::Full(buffer) => {
                 *place = buffer;
@@ -192,7 +299,7 @@ impl State {
             if !self.has_room(connection) {
                 return Poll::Pending;
             }
-            match self.post(connection, None, true)? {
+            match self.post(connection, Payload::Nothing, true)? {
                 Posted::Yes => self.is_shut_down = true,
                 Posted::Full(_) => return Poll::Pending,
             }
@@ -231,23 +338,30 @@ impl State {
             return;
         }
         // An error is kept, and returned once everything that arrived has been read.
-        let _ = self.post(connection, None, false);
+        let _ = self.post(connection, Payload::Nothing, false);
     }
 
     fn post(
         &mut self,
         connection: &Connection,
-        data: Option<(PooledBuffer, usize)>,
+        payload: Payload<'_>,
         is_last: bool,
     ) -> Result<Posted, StreamError> {
         let header = Header {
             credits: self.taken,
             is_last,
         };
-        let has_bytes = data.is_some();
-        let Err((error, buffer)) = connection.post_send(data, header.to_imm()) else {
-            self.credits -= u16::from(has_bytes);
-            self.open = self.open.saturating_add(std::mem::take(&mut self.taken));
+        let (has_bytes, imm) = (!matches!(payload, Payload::Nothing), header.to_imm());
+        let posted = match payload {
+            Payload::Nothing => connection.post_send(None, imm, is_last),
+            Payload::Buffer(buffer, len) => connection.post_send(Some((buffer, len)), imm, is_last),
+            Payload::Bytes(bytes) => {
+                let posted = connection.post_inline(bytes, imm, is_last);
+                posted.map_err(|error| (error, None))
+            }
+        };
+        let Err((error, buffer)) = posted else {
+            self.posted(u16::from(has_bytes));
             return Ok(Posted::Yes);
         };
         if error == ConnectionError::Refused(PostError::QueueFull) {
@@ -255,10 +369,21 @@ impl State {
             return Ok(Posted::Full(buffer));
         }
         self.after.trash.extend(buffer);
+        Err(self.lose(error))
+    }
+
+    /// So many messages with bytes were sent, and what was read is granted again.
+    fn posted(&mut self, count: u16) {
+        self.credits = self.credits.saturating_sub(count);
+        self.open = self.open.saturating_add(std::mem::take(&mut self.taken));
+    }
+
+    /// Nothing can be posted any more.
+    fn lose(&mut self, error: ConnectionError) -> StreamError {
         let over = StreamError::Lost(error);
         self.over.get_or_insert_with(|| over.clone());
         self.after.is_to_end = true;
-        Err(over)
+        over
     }
 
     /// Takes what has arrived. Of bytes it keeps no more than the peer had credits for.

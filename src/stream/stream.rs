@@ -222,16 +222,21 @@ impl Core {
         &self,
         buffer: PooledBuffer,
         len: usize,
-    ) -> impl Future<Output = Result<(), StreamError>> + Send + '_ {
+    ) -> Attempt<'_, impl FnMut(&mut State, &Connection) -> Step<()> + Send + 'static> {
         let mut place = Some(buffer);
         self.attempt(move |state, connection| state.send(connection, &mut place, len))
     }
 
-    fn receiving(&self) -> impl Future<Output = Result<Option<Chunk>, StreamError>> + Send + '_ {
+    fn receiving(
+        &self,
+    ) -> Attempt<'_, impl FnMut(&mut State, &Connection) -> Step<Option<Chunk>> + Send + 'static>
+    {
         self.attempt(State::recv)
     }
 
-    fn shutting_down(&self) -> impl Future<Output = Result<(), StreamError>> + Send + '_ {
+    fn shutting_down(
+        &self,
+    ) -> Attempt<'_, impl FnMut(&mut State, &Connection) -> Step<()> + Send + 'static> {
         self.attempt(State::shutdown)
     }
 
@@ -257,13 +262,20 @@ impl Core {
     }
 
     /// Blocks this thread, which takes completions meanwhile if nothing else does.
-    fn wait<T>(
+    fn wait<T, F>(
         &self,
         limit: Option<Duration>,
-        future: impl Future<Output = Result<T, StreamError>>,
-    ) -> Result<T, StreamError> {
+        mut attempt: Attempt<'_, F>,
+    ) -> Result<T, StreamError>
+    where
+        F: FnMut(&mut State, &Connection) -> Step<T>,
+    {
+        // Most need not wait: then there is nothing to be woken.
+        if let (Poll::Ready(result), _) = self.step(&mut attempt.step) {
+            return result;
+        }
         let limit = limit.unwrap_or(Duration::MAX);
-        let result = self.connection.block_on(future, limit);
+        let result = self.connection.block_on(attempt, limit);
         result.unwrap_or(Err(StreamError::TimedOut))
     }
 

@@ -9,6 +9,7 @@ use uverbs_core::{Error, Op, Result};
 use super::Connector;
 use super::error::StreamError;
 use super::listener::StreamListener;
+use super::state::INLINE;
 use super::stream::Stream;
 use super::wire::{BEYOND, Hello, Mismatch};
 use crate::ProtectionDomain;
@@ -35,9 +36,10 @@ pub struct Streams {
 /// | setting | default |
 /// |---|---|
 /// | [`connections`](Self::connections) | 64 |
-/// | [`message_size`](Self::message_size) | 16 KiB |
-/// | [`credits`](Self::credits) | 16 messages |
+/// | [`message_size`](Self::message_size) | 4 KiB |
+/// | [`credits`](Self::credits) | 64 messages |
 /// | [`keepalive`](Self::keepalive) | 5 s |
+/// | [`spin`](Self::spin) | 10 µs |
 /// | [`channel`](Self::channel) | one of its own |
 #[derive(Clone, Debug)]
 #[must_use = "nothing is created before `build`"]
@@ -47,6 +49,7 @@ pub struct StreamsBuilder {
     message_size: u32,
     credits: u16,
     keepalive: Option<Duration>,
+    spin: Duration,
     gid_index: Option<u8>,
     channel: Option<EventChannel>,
 }
@@ -57,9 +60,10 @@ impl ProtectionDomain {
         StreamsBuilder {
             pd: self.clone(),
             connections: 64,
-            message_size: 16 << 10,
-            credits: 16,
+            message_size: 4 << 10,
+            credits: 64,
             keepalive: Some(Duration::from_secs(5)),
+            spin: Duration::from_micros(10),
             gid_index: None,
             channel: None,
         }
@@ -73,14 +77,15 @@ impl StreamsBuilder {
         self
     }
 
-    /// How many bytes fit into a message from the peer, and so into a buffer.
+    /// How many bytes fit into a message from the peer, and so into a buffer. Larger ones make
+    /// [`send`](super::Stream::send) move more at a time; writing and reading gain little.
     pub fn message_size(mut self, bytes: u32) -> Self {
         self.message_size = bytes;
         self
     }
 
     /// How many messages a peer may send before they are read: a stream takes this many buffers
-    /// while nobody reads it, and some more.
+    /// while nobody reads it, and some more. Many small writes in a row are faster with 256.
     pub fn credits(mut self, messages: u16) -> Self {
         self.credits = messages;
         self
@@ -90,6 +95,13 @@ impl StreamsBuilder {
     /// A peer that vanished without a word is noticed about two seconds later.
     pub fn keepalive(mut self, every: Option<Duration>) -> Self {
         self.keepalive = every;
+        self
+    }
+
+    /// How long whoever takes completions polls for more before sleeping, as
+    /// [`HubBuilder::spin`](crate::hub::HubBuilder::spin).
+    pub fn spin(mut self, time: Duration) -> Self {
+        self.spin = time;
         self
     }
 
@@ -136,9 +148,13 @@ impl StreamsBuilder {
             .receives(queue)
             .buffer_size(size)
             .buffers(buffers)
-            .queue_pairs(move |queue| match gid_index {
-                Some(index) => queue.gid_index(index),
-                None => queue,
+            .spin(self.spin)
+            .queue_pairs(move |queue| {
+                let queue = queue.max_inline_data(INLINE);
+                match gid_index {
+                    Some(index) => queue.gid_index(index),
+                    None => queue,
+                }
             });
         let hub = match self.keepalive {
             Some(every) => hub.keepalive(every),

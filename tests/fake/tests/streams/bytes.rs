@@ -165,10 +165,16 @@ fn chunks_that_are_kept_use_up_buffers_and_end_in_an_error() {
         kept.push(buffer);
     }
     assert!(!kept.is_empty());
-    let refused = (&there).write(b"x").unwrap_err();
+    let long = [b'x'; 65];
+    let refused = (&there).write(&long).unwrap_err();
     assert_eq!(refused.kind(), io::ErrorKind::Other, "{refused}");
+    // Few bytes need no buffer.
+    (&there).write_all(b"few").unwrap();
+    assert_eq!(&here.recv().unwrap().unwrap()[..], b"few");
     drop(kept);
     // With buffers again it goes on.
-    (&there).write_all(b"x").unwrap();
-    assert!(here.recv().unwrap().is_some());
+    (&there).write_all(&long).unwrap();
+    let mut arrived = [0; 65];
+    (&here).read_exact(&mut arrived).unwrap();
+    assert_eq!(arrived, long);
 }

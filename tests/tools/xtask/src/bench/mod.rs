@@ -3,6 +3,7 @@
 mod cost;
 mod measure;
 mod statistics;
+mod streams;
 
 use crate::programs;
 use anyhow::bail;
@@ -48,6 +49,10 @@ pub(crate) struct Options {
     /// What Debian's library takes is what was counted last.
     #[arg(long, requires = "c", conflicts_with = "kernel")]
     native: bool,
+    /// Instead compare streams by address with librdmacm's (rsockets), size by size: FILTERs are
+    /// sizes in bytes, or `latency` and `bandwidth`.
+    #[arg(long, conflicts_with_all = ["mlx5", "user", "owned", "hot", "c", "iterations", "json"])]
+    streams: bool,
     /// Kernel: 5.10, 6.1, 6.12 or newest.
     #[arg(long, default_value = "6.12")]
     kernel: String,
@@ -85,6 +90,9 @@ pub(crate) fn run(options: &Options) -> anyhow::Result<ExitCode> {
     }
     if options.hot {
         return cost::hot::run(options.write);
+    }
+    if options.streams {
+        return streams::run(options);
     }
     if options.c {
         return cost::c_face::run(options);

@@ -50,6 +50,11 @@ impl Pairs {
         (least, ratios.iter().copied().fold(0.0, f64::max))
     }
 
+    /// Whether the typical pair is worse than this ratio.
+    pub(super) fn is_below(&self, ratio: f64) -> bool {
+        self.ratio() < ratio
+    }
+
     /// Whether ours is worse in more pairs than chance makes of programs that are equal: in one
     /// measurement of twenty, by a sign test.
     pub(super) fn is_clearly_worse(&self) -> bool {
