@@ -9,6 +9,7 @@
 mod datagrams;
 mod deaths;
 mod drops;
+mod flood;
 mod handshake;
 mod hostile;
 mod hubs;
