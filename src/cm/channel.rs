@@ -74,7 +74,7 @@ const SLICE: Duration = Duration::from_millis(10);
 const DAY: Duration = Duration::from_secs(86_400);
 
 impl EventChannel {
-    /// `rdma_create_event_channel`—opens the connection manager. About seven system calls; none
+    /// `rdma_create_event_channel`—opens the connection manager. About six system calls; none
     /// waits.
     ///
     /// # Errors
@@ -131,11 +131,8 @@ impl ChannelOptions {
     /// # Errors
     /// As [`EventChannel::open`].
     pub fn open(self) -> Result<EventChannel> {
-        let file = match self.recorder {
-            Some(sink) => cm::open_recorded(&self.discover, sink)?,
-            None => cm::open(&self.discover)?,
-        };
-        EventChannel::over(file)
+        let file = cm::open_nonblocking(&self.discover, self.recorder)?;
+        Ok(EventChannel::on(file))
     }
 
     /// The connection manager of `kernel`, opened as `fd`; for tests on a fake kernel.
@@ -147,7 +144,9 @@ impl ChannelOptions {
             Some(sink) => Arc::new(crate::recorder::Recorder::new(kernel, sink)),
             None => kernel,
         };
-        EventChannel::over(cm::over(kernel, fd)?)
+        let file = cm::over(kernel, fd)?;
+        file.set_nonblocking()?;
+        Ok(EventChannel::on(file))
     }
 }
 
@@ -162,9 +161,9 @@ impl EventChannel {
         given.map_or_else(Self::open, |channel| Ok(channel.clone()))
     }
 
-    fn over(file: CmFile) -> Result<Self> {
-        file.set_nonblocking()?;
-        Ok(Self {
+    /// A file that does not block.
+    fn on(file: CmFile) -> Self {
+        Self {
             shared: Arc::new(Channel {
                 file: Arc::new(file),
                 reaper: Reaper::default(),
@@ -173,7 +172,7 @@ impl EventChannel {
                 has_tasks: AtomicBool::new(false),
                 attendant: Attendant::default(),
             }),
-        })
+        }
     }
 }
 

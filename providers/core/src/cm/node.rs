@@ -12,7 +12,7 @@ use crate::discover::netlink::{Client, NetlinkTransport};
 use crate::discover::sysfs::Sysfs;
 use crate::discover::{CharDevice, Options, Source, available};
 use crate::error::{Errno, Error, ErrorKind, Op, Result};
-use crate::sys::open::{node_path, open_node};
+use crate::sys::open::{node_path, open_node_with};
 use crate::sys::recorder::{Recorder, Sink};
 use crate::sys::{CM, Kernel, Linux, check_cm_device};
 
@@ -58,16 +58,20 @@ pub fn find(options: &Options) -> Result<Node> {
 /// ENFILE.
 #[doc(alias = "rdma_create_event_channel")]
 pub fn open(options: &Options) -> Result<CmFile> {
-    open_with(Arc::new(Linux), &find(options)?, options)
+    open_with(Arc::new(Linux), &find(options)?, options, true)
 }
 
-/// The same, and reports every command to `sink`.
+/// The same, [non-blocking](CmFile::set_nonblocking) from the start; reports every command to
+/// `sink`, if there is one.
 ///
 /// # Errors
 /// As [`open`].
-pub fn open_recorded(options: &Options, sink: Arc<dyn Sink>) -> Result<CmFile> {
-    let kernel = Arc::new(Recorder::new(Linux, sink));
-    open_with(kernel, &find(options)?, options)
+pub fn open_nonblocking(options: &Options, sink: Option<Arc<dyn Sink>>) -> Result<CmFile> {
+    let kernel: Arc<dyn Kernel> = match sink {
+        Some(sink) => Arc::new(Recorder::new(Linux, sink)),
+        None => Arc::new(Linux),
+    };
+    open_with(kernel, &find(options)?, options, false)
 }
 
 /// The connection manager of `kernel`, opened as `fd`. The running kernel's needs one system call,
@@ -85,14 +89,19 @@ pub fn over(kernel: Arc<dyn Kernel>, fd: OwnedFd) -> Result<CmFile> {
 }
 
 #[expect(unsafe_code, reason = "has checked what the descriptor is")]
-fn open_with(kernel: Arc<dyn Kernel>, node: &Node, options: &Options) -> Result<CmFile> {
+fn open_with(
+    kernel: Arc<dyn Kernel>,
+    node: &Node,
+    options: &Options,
+    blocks: bool,
+) -> Result<CmFile> {
     let op = Op::OpenConnectionManager;
     if !ABI_VERSIONS.contains(&node.abi_version) {
         return Err(Error::new(op, ErrorKind::Unsupported)
             .fact("abi_version", node.abi_version)
             .fact("known", *ABI_VERSIONS.end()));
     }
-    let (fd, number) = open_node(&node.path, node.number, &options.dev_root)
+    let (fd, number) = open_node_with(&node.path, node.number, &options.dev_root, blocks)
         .map_err(|error| explain(error.with_op(op)))?;
     if node.number.is_none() {
         check_cm_device(number).map_err(|error| error.with_op(op))?;

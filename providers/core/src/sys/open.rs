@@ -83,7 +83,25 @@ pub(crate) fn open_node(
     expected: Option<CharDevice>,
     dev_root: &Path,
 ) -> Result<(OwnedFd, CharDevice)> {
-    let error = match open_checked(path, expected) {
+    open_node_with(path, expected, dev_root, true)
+}
+
+/// As [`open_node`]; says whether commands of the descriptor may block.
+///
+/// # Errors
+/// As there.
+pub(crate) fn open_node_with(
+    path: &Path,
+    expected: Option<CharDevice>,
+    dev_root: &Path,
+    blocks: bool,
+) -> Result<(OwnedFd, CharDevice)> {
+    let more = if blocks {
+        OFlags::empty()
+    } else {
+        OFlags::NONBLOCK
+    };
+    let error = match open_checked(path, expected, more) {
         Ok(opened) => return Ok(opened),
         Err(error) => error,
     };
@@ -91,7 +109,7 @@ pub(crate) fn open_node(
         expected.filter(|_| matches!(error.errno(), None | Some(Errno::NOENT | Errno::NXIO)));
     if let Some(number) = another_way {
         let by_number = dev_root.join("char").join(number.to_string());
-        match open_checked(&by_number, expected) {
+        match open_checked(&by_number, expected, more) {
             Ok(opened) => return Ok(opened),
             Err(other) if other.errno() == Some(Errno::NOENT) => {}
             Err(other) => return Err(other),
@@ -100,8 +118,12 @@ pub(crate) fn open_node(
     Err(error)
 }
 
-fn open_checked(path: &Path, expected: Option<CharDevice>) -> Result<(OwnedFd, CharDevice)> {
-    let flags = OFlags::RDWR | OFlags::CLOEXEC | OFlags::NOCTTY;
+fn open_checked(
+    path: &Path,
+    expected: Option<CharDevice>,
+    more: OFlags,
+) -> Result<(OwnedFd, CharDevice)> {
+    let flags = OFlags::RDWR | OFlags::CLOEXEC | OFlags::NOCTTY | more;
     let fd = open(path, flags, Mode::empty()).map_err(|errno| refused(path, errno))?;
     let number = number_of(&fd).map_err(|error| error.fact("path", path.display().to_string()))?;
     match expected {
@@ -300,7 +322,7 @@ mod tests {
     #[test]
     fn a_file_is_named_that_is_no_device() {
         let program = Path::new("/proc/self/exe");
-        let error = open_checked(Path::new("/proc/self/comm"), None).unwrap_err();
+        let error = open_checked(Path::new("/proc/self/comm"), None, OFlags::empty()).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::InvalidInput, "{error}");
         assert!(
             error.to_string().contains("path /proc/self/comm"),

@@ -16,8 +16,10 @@ const PROMISED_BARE: usize = 30;
 /// Number of calls that the C library and Rust's runtime may make before `main`.
 const RUNTIME: usize = 14;
 
-/// For a connection by address (the goal is 40), and the commands of rdma_cm for one more.
-const CONNECTED: usize = 68;
+/// For a connection by address, of an ordinary program and of one without a runtime whose memory is
+/// a part of it (the goal is 40), and the commands of rdma_cm for one more.
+const CONNECTED: usize = 66;
+const CONNECTED_BARE: usize = 46;
 const COMMANDS: usize = 11;
 
 /// The address of the device's interface.
@@ -81,26 +83,7 @@ fn the_number_of_addresses_costs_no_system_call() {
 /// From the start of an ordinary program to a connection by address, and to a second one.
 #[test]
 fn an_ordinary_program_has_a_connection_by_address_after_few_system_calls() {
-    let at = SocketAddr::from((ADDRESS, 0));
-    let listener = cm::listen(at).build().expect("the connection manager");
-    let to = listener.local_addr().to_string();
-    let (calls, marks) = std::thread::scope(|scope| {
-        scope.spawn(|| {
-            let accept = || {
-                let request = listener.accept_timeout(PATIENCE);
-                let request = request.expect("it listens").expect("a request");
-                let pd = request.open().and_then(|context| context.alloc_pd());
-                let pd = pd.expect("a protection domain");
-                let cq = pd.context().create_cq(4).expect("a completion queue");
-                let prepared = request.queue_pair(&pd, &cq, &cq).build();
-                let prepared = prepared.expect("a queue pair");
-                // The traced program is killed where it has what it wanted.
-                request.accept(prepared).ok()
-            };
-            [accept(), accept()]
-        });
-        calls_with("reach-connection", &[&to], 3)
-    });
+    let (calls, marks) = calls_to_connections("reach-connection", 3);
     print(&calls, &marks);
     let [before, first, second] = marks[..] else {
         panic!("{marks:?}")
@@ -120,6 +103,47 @@ fn an_ordinary_program_has_a_connection_by_address_after_few_system_calls() {
         writes <= COMMANDS,
         "{writes} commands, at most {COMMANDS} promised"
     );
+}
+
+/// The same without a runtime before the program, and without the C library's allocator.
+#[test]
+fn a_bare_program_has_a_connection_by_address_after_few_system_calls() {
+    let (calls, marks) = calls_to_connections("reach-connection-bare", 2);
+    print(&calls, &marks);
+    let (first, second) = (marks[0], marks[1]);
+    println!(
+        "FIGURE: {first} system calls from the start of a bare process to a connection by address, \
+         {} for a second one",
+        second - first
+    );
+    assert!(
+        first <= CONNECTED_BARE,
+        "{first} system calls, at most {CONNECTED_BARE} allowed"
+    );
+}
+
+/// The system calls of a helper that makes two connections by address.
+fn calls_to_connections(name: &str, marks: usize) -> (Vec<SystemCall>, Vec<usize>) {
+    let at = SocketAddr::from((ADDRESS, 0));
+    let listener = cm::listen(at).build().expect("the connection manager");
+    let to = listener.local_addr().to_string();
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let accept = || {
+                let request = listener.accept_timeout(PATIENCE);
+                let request = request.expect("it listens").expect("a request");
+                let pd = request.open().and_then(|context| context.alloc_pd());
+                let pd = pd.expect("a protection domain");
+                let cq = pd.context().create_cq(4).expect("a completion queue");
+                let prepared = request.queue_pair(&pd, &cq, &cq).build();
+                let prepared = prepared.expect("a queue pair");
+                // The traced program is killed where it has what it wanted.
+                request.accept(prepared).ok()
+            };
+            [accept(), accept()]
+        });
+        calls_with(name, &[&to], marks)
+    })
 }
 
 /// The system calls of a helper up to its last mark, but for those that read the clock, and how
