@@ -34,7 +34,7 @@ static void fail(const char *what)
 extern void device_works(void) __attribute__((weak));
 
 /* Lets the device work before the next look at a queue. */
-static void give_way(void)
+static inline void give_way(void)
 {
 	if (device_works)
 		device_works();
@@ -146,7 +146,7 @@ static struct ibv_context *begin(int argc, char **argv)
 	return context;
 }
 
-static void describe(struct posting *data, const char *memory)
+static inline void describe(struct posting *data, const char *memory)
 {
 	for (int n = 0; n < MANY; n++)
 		data[n] = (struct posting){ .wr_id = n, .address = (uintptr_t)memory, .length = PIECE,

@@ -1,8 +1,8 @@
-//! Loops over the raw data path on a ConnectX in this process: `raw ROUNDS [time] [usual]`.
+//! Loops over the raw data path on a ConnectX in this process: `raw ROUNDS [time] [usual|shapes]`.
 //!
 //! Functions whose names begin with `counted_` are counted; with `time` the program prints the
 //! least and the median time of each, in nanoseconds for an operation. With `usual` only the loops
-//! of [`any`] and [`typed`] are run.
+//! of [`any`] and [`typed`] are run, with `shapes` only the others.
 //!
 //! # Safety
 //!
@@ -141,7 +141,7 @@ fn main() -> Outcome {
     let has = |mode: &str| modes.iter().any(|given| given == mode);
     let mut setup = Setup::new()?;
     let mut times = Times::default();
-    for _ in 0..rounds {
+    for _ in 0..if has("shapes") { 0 } else { rounds } {
         let setup = &mut setup;
         round!(any, times, setup);
         round!(typed, times, setup);

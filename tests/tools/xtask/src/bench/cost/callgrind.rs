@@ -2,6 +2,7 @@
 
 use anyhow::{Context as _, bail};
 use std::collections::BTreeMap;
+use std::ffi::{OsStr, OsString};
 use std::path::Path;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
@@ -39,8 +40,25 @@ pub(super) fn run(
 
 /// The same for a program on this machine: functions are named with their module.
 pub(super) fn run_here(program: &Path, rounds: u32) -> anyhow::Result<Counts> {
-    let text = output_of(program, &[&rounds.to_string()], &[])?;
-    let counts = Counts::read_as(&text, counted_in_module);
+    run_here_with(program, &[&rounds.to_string()])
+}
+
+/// The same for a program that is given arguments, its rounds among them.
+pub(super) fn run_here_with(program: &Path, arguments: &[&str]) -> anyhow::Result<Counts> {
+    let counts = Counts::read_as(&output_of(program, arguments, &[])?, counted_in_module);
+    if counts.0.is_empty() {
+        bail!("nothing of {} was counted", program.display());
+    }
+    Ok(counts)
+}
+
+/// The same for a program in C.
+pub(super) fn run_c_with(
+    program: &Path,
+    arguments: &[OsString],
+    environment: &[(&str, OsString)],
+) -> anyhow::Result<Counts> {
+    let counts = Counts::read(&output_in(program, arguments, &[], environment)?);
     if counts.0.is_empty() {
         bail!("nothing of {} was counted", program.display());
     }
@@ -53,12 +71,12 @@ pub(super) fn run_c_here(
     environment: &[(&str, &str)],
     rounds: u32,
 ) -> anyhow::Result<Counts> {
-    let arguments = ["mlx5_0", &rounds.to_string()];
-    let counts = Counts::read(&output_in(program, &arguments, &[], environment)?);
-    if counts.0.is_empty() {
-        bail!("nothing of {} was counted", program.display());
-    }
-    Ok(counts)
+    let arguments = ["mlx5_0".into(), rounds.to_string().into()];
+    let variables: Vec<_> = environment
+        .iter()
+        .map(|(name, value)| (*name, value.into()))
+        .collect();
+    run_c_with(program, &arguments, &variables)
 }
 
 /// What Callgrind writes about a program on this machine.
@@ -72,9 +90,9 @@ pub(super) fn output_of(
 
 fn output_in(
     program: &Path,
-    arguments: &[&str],
+    arguments: &[impl AsRef<OsStr>],
     options: &[&str],
-    environment: &[(&str, &str)],
+    environment: &[(&str, OsString)],
 ) -> anyhow::Result<String> {
     static RUNS: AtomicU32 = AtomicU32::new(0);
     let run = RUNS.fetch_add(1, Ordering::Relaxed);
@@ -91,7 +109,7 @@ fn output_in(
         .arg(format!("--callgrind-out-file={}", file.display()))
         .arg(program)
         .args(arguments)
-        .envs(environment.iter().copied())
+        .envs(environment.iter().map(|(name, value)| (name, value)))
         .output()
         .context("no `valgrind`: apt install valgrind")?;
     if !output.status.success() {

@@ -12,6 +12,7 @@ mod libmlx5;
 mod native;
 mod oracle;
 mod owned;
+mod shapes;
 mod start;
 mod times;
 pub(super) mod turns;

@@ -5,12 +5,14 @@
 //! Programs run with all libraries of their Debian suite, by its loader: this machine's C library
 //! may be too old for them.
 
+use std::ffi::OsString;
 use std::fs;
 use std::path::PathBuf;
 use std::process::Command;
 
 use anyhow::Context as _;
 
+use super::callgrind::{self, Counts};
 use super::libmlx5::{ONE_THREAD, SUITE, Way};
 use super::oracle::{self, Programs};
 use super::times::Times;
@@ -68,23 +70,46 @@ impl<'a> Native<'a> {
         })
     }
 
-    /// Runs its loops one of its ways.
-    pub(super) fn time(&self, (_, program, alone): Way, rounds: u32) -> anyhow::Result<Times> {
+    /// Times its loops one of its ways.
+    pub(super) fn time(&self, way: Way, rounds: u32) -> anyhow::Result<Times> {
         let mut command = Command::new(self.root.join(LOADER));
-        command
-            .arg("--library-path")
-            .arg(self.root.join(LIBRARIES))
-            .arg("--preload")
-            .arg(&self.kernel)
-            .arg(self.programs.path(program))
-            .args([DEVICE, &rounds.to_string(), "time"])
-            .env("SYSFS_PATH", &self.sysfs)
-            .env("IBV_DRIVERS", self.root.join(PROVIDER))
-            .env_remove("RDMAV_DRIVERS")
-            .env_remove(ONE_THREAD);
+        command.args(self.arguments(way, rounds)).arg("time");
+        command.env_remove("RDMAV_DRIVERS").env_remove(ONE_THREAD);
+        Times::of(command.envs(self.environment(way)))
+    }
+
+    /// Counts the instructions of its loops one of its ways.
+    pub(super) fn count(&self, way: Way, rounds: u32) -> anyhow::Result<Counts> {
+        let loader = self.root.join(LOADER);
+        let environment = self.environment(way);
+        callgrind::run_c_with(&loader, &self.arguments(way, rounds), &environment)
+    }
+
+    /// What its loader is told.
+    fn arguments(&self, (_, program, _): Way, rounds: u32) -> Vec<OsString> {
+        let paths = [
+            ("--library-path", self.root.join(LIBRARIES)),
+            ("--preload", self.kernel.clone()),
+        ];
+        let options = paths
+            .into_iter()
+            .flat_map(|(option, path)| [option.into(), path.into()]);
+        let program = [
+            self.programs.path(program).into(),
+            DEVICE.into(),
+            rounds.to_string().into(),
+        ];
+        options.chain(program).collect()
+    }
+
+    fn environment(&self, (_, _, alone): Way) -> Vec<(&'static str, OsString)> {
+        let mut environment = vec![
+            ("SYSFS_PATH", self.sysfs.clone().into()),
+            ("IBV_DRIVERS", self.root.join(PROVIDER).into()),
+        ];
         if alone {
-            command.env(ONE_THREAD, "1");
+            environment.push((ONE_THREAD, "1".into()));
         }
-        Times::of(&mut command)
+        environment
     }
 }

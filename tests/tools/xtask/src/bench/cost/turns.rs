@@ -11,6 +11,7 @@ use testbed::host;
 use super::libmlx5::{Libmlx5, SUITE, WAYS};
 use super::native::Native;
 use super::oracle::{self, Programs};
+use super::shapes::Shapes;
 use super::times::{Span, Times};
 use super::user::{self, HANDLES, ROWS, cell, span};
 
@@ -24,16 +25,23 @@ pub(super) struct Turns {
     theirs: [Times; WAYS.len()],
 }
 
-/// `cargo xtask bench --user --times`: this table alone.
+/// `cargo xtask bench --user --times`: this table, and that of other shapes.
 pub(crate) fn run(as_json: bool) -> anyhow::Result<ExitCode> {
     let (profile, lto) = user::PROFILES[0];
     let ours = user::build("raw", profile, lto)?;
-    let turns = Turns::measure(&ours, &oracle::build(SUITE)?)?;
-    let slower = turns.slower()?;
+    let programs = oracle::build(SUITE)?;
+    let turns = Turns::measure(&ours, &programs)?;
+    let shapes = Shapes::measure(&ours, &programs)?;
+    let mut slower = turns.slower()?;
+    slower.extend(shapes.slower()?);
     if as_json {
-        println!("{}", turns.json()?);
+        println!(
+            "{}",
+            json!({ "turns": turns.json()?, "shapes": shapes.json()? })
+        );
     } else {
         turns.print()?;
+        shapes.print()?;
         print_slower(&slower);
     }
     Ok(if slower.is_empty() {

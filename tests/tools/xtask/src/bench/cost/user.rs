@@ -15,6 +15,7 @@ use testbed::cargo;
 
 use super::callgrind::{self, Counts};
 use super::libmlx5::{Libmlx5, SUITE};
+use super::shapes::Shapes;
 use super::times::{Span, Times};
 use super::turns::Turns;
 use super::{MANY, ROUNDS, oracle, owned, turns};
@@ -73,40 +74,6 @@ pub(super) const ROWS: &[Row] = &[
 pub(super) fn functions() -> impl Iterator<Item = &'static str> {
     ROWS.iter().map(|row| row.function)
 }
-
-/// Loops over queues of other shapes.
-const SHAPES: &[Row] = &[
-    row("receive of a shared queue", "counted_shared_receive", None),
-    row("the same in a batch of 64", "counted_shared_batch", None),
-    row("its completion", "counted_shared_poll", None),
-    row("datagram", "counted_datagram", None),
-    row(
-        "completion, 100 queue pairs in turn",
-        "counted_among_100",
-        None,
-    ),
-    row(
-        "completion, 10,000 queue pairs in turn",
-        "counted_among_10000",
-        None,
-    ),
-    row("the same, typed, 100", "counted_typed_among_100", None),
-    row("the same, typed, 10,000", "counted_typed_among_10000", None),
-];
-
-/// Where they are.
-const OF_SHAPES: &str = "shapes";
-
-/// Loops of two threads on one queue pair.
-const THREADS: &[Row] = &[
-    row("write, another thread polls", "counted_post", None),
-    row("its completion, another thread posts", "counted_poll", None),
-    row("the write, typed", "counted_typed_post", None),
-    row("the completion, typed", "counted_typed_poll", None),
-];
-
-/// Where they are.
-const OF_THREADS: &str = "threads";
 
 /// The handles of any vendor, and those of one.
 pub(super) const HANDLES: [&str; 2] = ["any", "typed"];
@@ -233,7 +200,9 @@ pub(crate) fn run(as_json: bool) -> anyhow::Result<ExitCode> {
     }
     let owned = [&builds[0].owned, &builds[1].owned];
     missed.extend(owned::missed(owned[0])?);
-    let slower = turns.slower()?;
+    let shapes = Shapes::measure(&builds[0].program, &programs)?;
+    let mut slower = turns.slower()?;
+    slower.extend(shapes.slower()?);
     if as_json {
         let tables = builds
             .iter()
@@ -241,12 +210,12 @@ pub(crate) fn run(as_json: bool) -> anyhow::Result<ExitCode> {
             .collect::<anyhow::Result<Vec<_>>>()?;
         println!(
             "{}",
-            json!({ "builds": tables, "libmlx5": json_of(&libmlx5), "turns": turns.json()? })
+            json!({ "builds": tables, "libmlx5": json_of(&libmlx5), "turns": turns.json()?, "shapes": shapes.json()? })
         );
     } else {
         print(&builds, &libmlx5)?;
         turns.print()?;
-        print_shapes(&builds)?;
+        shapes.print()?;
         owned::print(owned)?;
         turns::print_slower(&slower);
     }
@@ -283,20 +252,6 @@ fn print(builds: &[Build; 2], libmlx5: &Libmlx5) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The third table: they have no goals.
-fn print_shapes(builds: &[Build; 2]) -> anyhow::Result<()> {
-    println!("\n| queues of other shapes | instructions | LTO | ns |\n|---|---|---|---|");
-    let shapes = SHAPES.iter().map(|row| (row, OF_SHAPES));
-    for (row, of) in shapes.chain(THREADS.iter().map(|row| (row, OF_THREADS))) {
-        let mut line = format!("| {} |", row.name);
-        for build in builds {
-            line += &cell(format_args!("{:.1}", build.instructions(of, row)?));
-        }
-        println!("{line}{}", span(builds[0].nanoseconds(of, row)?));
-    }
-    Ok(())
-}
-
 pub(super) fn cell(content: impl Display) -> String {
     format!(" {content} |")
 }
@@ -323,9 +278,7 @@ fn json(build: &Build) -> anyhow::Result<Value> {
     let usual = ROWS
         .iter()
         .flat_map(|row| HANDLES.map(|handle| (row, handle)));
-    let shapes = SHAPES.iter().map(|row| (row, OF_SHAPES));
-    let threads = THREADS.iter().map(|row| (row, OF_THREADS));
-    let rows = usual.chain(shapes).chain(threads).map(|(row, handle)| {
+    let rows = usual.map(|(row, handle)| {
         Ok(json!({
             "name": row.name,
             "handle": handle,
