@@ -1,10 +1,11 @@
 //! What libmlx5 takes for the same loops: as it is, without its locks, and by its newer functions.
 //! Its instructions are counted in a guest, and it is [timed on this machine](super::native).
 
-use testbed::{Connectx, Function, Kernel, Machine, host};
+use anyhow::Context as _;
+use testbed::{Command, Connectx, Function, Kernel, Machine, host};
 
 use super::callgrind::Counts;
-use super::oracle::{EXTENDED, Programs, USUAL};
+use super::oracle::{EXTENDED, HEAP, Programs, USUAL};
 use super::{MEMORY_MIB, loops};
 
 /// The Debian suite that it is from, and the kernel it runs on, which its loops do not enter.
@@ -22,8 +23,11 @@ pub(super) const WAYS: [Way; 3] = [
     ("`ibv_wr_…`, one thread", EXTENDED, true),
 ];
 
-/// Its instructions by way and loop.
-pub(super) struct Libmlx5([Counts; WAYS.len()]);
+/// Its instructions by way and loop, and the bytes of the heap that an object takes.
+pub(super) struct Libmlx5 {
+    counts: [Counts; WAYS.len()],
+    heap: Vec<(String, u32)>,
+}
 
 impl Libmlx5 {
     /// Counts them on a device that takes doorbells of 8 bytes.
@@ -36,6 +40,7 @@ impl Libmlx5 {
             .debian_suite(SUITE)
             .with_binary(programs.path(USUAL), USUAL.1)
             .with_binary(programs.path(EXTENDED), EXTENDED.1)
+            .with_binary(programs.path(HEAP), HEAP.1)
             .boot()?;
         host::say(format_args!("counts libmlx5 on {}", guest.release()));
         let [first, second, third] = WAYS.map(|(_, (_, program), alone)| {
@@ -46,9 +51,20 @@ impl Libmlx5 {
             };
             loops(&guest, program, &environment)
         });
-        let counts = Self([first?, second?, third?]);
+        let heap = guest
+            .run(Command::shell(format!("{} mlx5_0", HEAP.1)))?
+            .check()?;
+        let measured = Self {
+            counts: [first?, second?, third?],
+            heap: objects(&heap.stdout_text())?,
+        };
         guest.power_off()?;
-        Ok(counts)
+        Ok(measured)
+    }
+
+    /// The bytes of the heap that an object takes, by its kind.
+    pub(super) fn heap(&self) -> &[(String, u32)] {
+        &self.heap
     }
 
     /// The names of the ways.
@@ -58,6 +74,16 @@ impl Libmlx5 {
 
     /// What a loop takes each way, where it has that loop.
     pub(super) fn instructions(&self, function: &str) -> [Option<f64>; WAYS.len()] {
-        self.0.each_ref().map(|counts| counts.get(function))
+        self.counts.each_ref().map(|counts| counts.get(function))
     }
+}
+
+/// Kinds and numbers, separated by colons.
+fn objects(text: &str) -> anyhow::Result<Vec<(String, u32)>> {
+    let each = text.lines().map(|line| {
+        let parts = line.split_once(':');
+        let (kind, bytes) = parts.with_context(|| format!("{}: {line}", HEAP.1))?;
+        Ok((kind.to_owned(), bytes.parse()?))
+    });
+    each.collect()
 }

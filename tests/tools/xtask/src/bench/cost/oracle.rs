@@ -14,6 +14,9 @@ pub(super) const EXTENDED: (&str, &str) = ("extended.c", "cost-extended");
 /// The loops over queues of other shapes, which need the device in their process.
 pub(super) const SHAPES: (&str, &str) = ("shapes.c", "cost-shapes");
 
+/// What objects take of the heap.
+pub(super) const HEAP: (&str, &str) = ("heap.c", "cost-heap");
+
 /// Programs, in a folder that is removed with them.
 #[derive(Debug)]
 pub(super) struct Programs {
@@ -78,7 +81,7 @@ fn built(suite: &str, place: &str, add: impl Fn(&Path, &mut Command)) -> anyhow:
     std::fs::create_dir_all(&folder).with_context(|| format!("making {}", folder.display()))?;
     let programs = Programs { folder };
     let sources = cargo::workspace().join("tests/cost/oracle");
-    for (source, program) in [USUAL, EXTENDED, SHAPES] {
+    for (source, program) in [USUAL, EXTENDED, SHAPES, HEAP] {
         let mut cc = Command::new("cc");
         cc.args(["-O2", "-Wall", "-Werror", "-o"])
             .args([programs.folder.join(program), sources.join(source)]);

@@ -210,7 +210,7 @@ pub(crate) fn run(as_json: bool) -> anyhow::Result<ExitCode> {
             .collect::<anyhow::Result<Vec<_>>>()?;
         println!(
             "{}",
-            json!({ "builds": tables, "libmlx5": json_of(&libmlx5), "turns": turns.json()?, "shapes": shapes.json()? })
+            json!({ "builds": tables, "libmlx5": json_of(&libmlx5), "heap": libmlx5.heap(), "turns": turns.json()?, "shapes": shapes.json()? })
         );
     } else {
         print(&builds, &libmlx5)?;
@@ -248,6 +248,10 @@ fn print(builds: &[Build; 2], libmlx5: &Libmlx5) -> anyhow::Result<()> {
             line += &goal.map(optional).unwrap_or_default();
         }
         println!("{line}");
+    }
+    println!("\n| one takes of libmlx5's heap | bytes |\n|---|---|");
+    for (kind, bytes) in libmlx5.heap() {
+        println!("| {kind} | {bytes} |");
     }
     Ok(())
 }
