@@ -46,6 +46,7 @@ pub(super) const LISTS: Lists = Lists {
         "uverbs_rxe::srq::SharedReceiveQueue",
         // Memory that is shared with a device or a kernel: writing to a queue commands them.
         "uverbs_core::hw::block_ring::BlockRing",
+        "uverbs_core::hw::block_table::BlockTable",
         "uverbs_core::hw::counter::Counter",
         "uverbs_core::hw::mmio::Register",
         "uverbs_core::hw::pages::Pages",
@@ -102,6 +103,10 @@ pub(super) const LISTS: Lists = Lists {
             "the facade opens the way to the firmware, and names queues of verbs",
         ),
         ("uverbs_mlx5::memory::dm::DeviceMemory::*", "its own"),
+        (
+            "uverbs_mlx5::memory::indirect::IndirectKey::create",
+            "it is of a protection domain",
+        ),
         ("uverbs_mlx5::qp::flow::create", "rules are of a queue pair"),
         (
             "uverbs_mlx5::qp::pacing::modify_rate_limit",
