@@ -111,7 +111,6 @@ impl BatchEnd {
             block: self.block,
             requests: self.requests,
             is_free,
-            common: self.common,
         }
     }
 
@@ -149,6 +148,11 @@ struct Batched<'b> {
 
 impl Putting for Batched<'_> {
     type Done = Result<(), PostError>;
+
+    #[inline(always)]
+    fn common(&self, _: &SendRing) -> Common {
+        self.end.common
+    }
 
     #[inline(always)]
     fn written(self, _: &mut SendRing, head: u64) -> Result<(), PostError> {

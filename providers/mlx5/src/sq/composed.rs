@@ -60,9 +60,10 @@ impl SendRing {
         let completion = SentKind::of(shape.completion);
         // Stored where it is known, so that it need not be kept; and so below.
         self.end.requests = spot.requests.after(1);
-        let (block, entry) = self.blocks.at(spot.block);
+        let entry = self.blocks.value(spot.block);
         entry.posted(request().wr_id, spot.requests.after(1), completion);
-        // The control segment last: by then, registers are free.
+        // The block is found again, and its control segment comes last: by then, registers are free.
+        let block = self.blocks.ring().block(spot.block);
         let units = shape.units_before_data() + 2;
         block.put(units as usize - 1, wqe::data(&sge));
         if let Some(shape) = Shape::of(&request().operation)

@@ -47,7 +47,14 @@ impl SendRing {
             && self.gathered.contains(shape.needs)
             && shape.takes(sge)
         {
-            let head = self.write_gather(spot, &shape, route, request.wr_id, request.flags, sge);
+            let head = self.write_gather(
+                (spot, self.common),
+                &shape,
+                route,
+                request.wr_id,
+                request.flags,
+                sge,
+            );
             self.go_on(BLOCKS, head);
             return Ok(());
         }

@@ -74,8 +74,9 @@ impl SendRing {
         if !is_usual {
             return putting.posting_apart(self, prepared, posting);
         }
-        let head = wqe::control_head_of(prepared.head, spot.block, spot.common.queue);
-        let tail = prepared.tail | spot.common.tail;
+        let common = putting.common(self);
+        let head = wqe::control_head_of(prepared.head, spot.block, common.queue);
+        let tail = prepared.tail | common.tail;
         let (block, entry) = self.blocks.at(spot.block);
         entry.posted(posting.wr_id, spot.requests.after(1), prepared.completion);
         let data = [

@@ -30,8 +30,6 @@ pub(super) struct Spot {
     pub(super) requests: Number,
     /// There is room, and nothing special is required of it.
     pub(super) is_free: bool,
-    /// What the control segments of the ring have in common.
-    pub(super) common: Common,
 }
 
 /// What becomes of a request that is put.
@@ -41,6 +39,13 @@ pub(super) struct Spot {
 pub(super) trait Putting {
     /// What is returned.
     type Done;
+
+    /// What the control segments of the ring have in common: read where it is needed, except by who
+    /// has read it.
+    #[inline(always)]
+    fn common(&self, ring: &SendRing) -> Common {
+        ring.common
+    }
 
     /// It was written, and starts with the word `head`. The end of the ring is where it was.
     fn written(self, ring: &mut SendRing, head: u64) -> Self::Done;
@@ -91,7 +96,6 @@ impl SendRing {
             block,
             requests,
             is_free: requests < self.usual_end,
-            common: self.common,
         }
     }
 
@@ -160,7 +164,8 @@ impl SendRing {
             Payload::Gather([sge]) => {
                 let sge = *sge;
                 if is_usual && self.gathers(shape.needs) && shape.takes(&sge) {
-                    let head = self.write_gather(spot, &shape, [], wr_id, flags, &sge);
+                    let common = putting.common(self);
+                    let head = self.write_gather((spot, common), &shape, [], wr_id, flags, &sge);
                     putting.written(self, head)
                 } else {
                     putting.apart(self, whole(Payload::Gather(&[sge])))
@@ -177,7 +182,8 @@ impl SendRing {
                     && shape.operands.is_none()
                     && BlockMut::fits(inline_start(&shape), slice.len())
                 {
-                    let head = self.write_inline(spot, &shape, wr_id, flags, slice);
+                    let common = putting.common(self);
+                    let head = self.write_inline((spot, common), &shape, wr_id, flags, slice);
                     putting.written(self, head)
                 } else {
                     putting.apart(self, whole(Payload::Inline(&[slice])))
@@ -192,7 +198,7 @@ impl SendRing {
     #[expect(clippy::cast_possible_truncation, reason = "a few units")]
     pub(super) fn write_gather<const ROUTE: usize>(
         &self,
-        spot: Spot,
+        (spot, common): (Spot, Common),
         shape: &Shape,
         route: [Unit; ROUTE],
         wr_id: u64,
@@ -200,7 +206,7 @@ impl SendRing {
         sge: &Sge,
     ) -> u64 {
         let units = ROUTE as u32 + shape.units_before_data() + 2;
-        let control = Self::control(spot, shape, flags, units);
+        let control = control(spot, common, shape, flags, units);
         let (first, entry) = self.blocks.at(spot.block);
         let completion = SentKind::of(shape.completion);
         entry.posted(wr_id, spot.requests.after(1), completion);
@@ -230,7 +236,7 @@ impl SendRing {
     #[expect(clippy::cast_possible_truncation, reason = "no longer than a block")]
     fn write_inline(
         &mut self,
-        spot: Spot,
+        (spot, common): (Spot, Common),
         shape: &Shape,
         wr_id: u64,
         flags: SendFlags,
@@ -238,7 +244,7 @@ impl SendRing {
     ) -> u64 {
         let start = inline_start(shape);
         let units = (start + slice.len()).div_ceil(UNIT as usize) as u32;
-        let control = Self::control(spot, shape, flags, units);
+        let control = control(spot, common, shape, flags, units);
         let (mut block, entry) = self.blocks.at_mut(spot.block);
         let completion = SentKind::of(shape.completion);
         entry.posted(wr_id, spot.requests.after(1), completion);
@@ -250,14 +256,14 @@ impl SendRing {
         block.put_bytes(start, slice);
         control[0]
     }
+}
 
-    /// The control segment.
-    #[inline(always)]
-    fn control(spot: Spot, shape: &Shape, flags: SendFlags, units: u32) -> Unit {
-        let tail = wqe::usual_tail(flags, shape.immediate);
-        [
-            wqe::control_head(shape.opcode, spot.block, spot.common.queue, units),
-            tail | spot.common.tail,
-        ]
-    }
+/// The control segment.
+#[inline(always)]
+fn control(spot: Spot, common: Common, shape: &Shape, flags: SendFlags, units: u32) -> Unit {
+    let tail = wqe::usual_tail(flags, shape.immediate);
+    [
+        wqe::control_head(shape.opcode, spot.block, common.queue, units),
+        tail | common.tail,
+    ]
 }
