@@ -62,7 +62,7 @@ impl SendRing {
         self.end.requests = spot.requests.after(1);
         let entry = self.blocks.value(spot.block);
         entry.posted(request().wr_id, spot.requests.after(1), completion);
-        // The block is found again, and its control segment comes last: by then, registers are free.
+        // The block is found again, and its control segment comes last: then registers are free.
         let block = self.blocks.ring().block(spot.block);
         let units = shape.units_before_data() + 2;
         block.put(units as usize - 1, wqe::data(&sge));
