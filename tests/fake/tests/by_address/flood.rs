@@ -139,7 +139,6 @@ fn play(bench: &Bench, port: u16, peer: Peer, qp_num: u32) -> Option<CmFile> {
 }
 
 #[test]
-#[cfg_attr(miri, ignore = "measures time")]
 fn a_server_of_tasks_outlives_200_peers_a_second_that_die_refuse_and_vanish() {
     // The host may be busy with other tests.
     let is_reached = (0..5).any(|_| flood() >= f64::from(RATE));

@@ -14,7 +14,7 @@ use plotters::prelude::{
 use testbed::cargo::workspace;
 use testbed::host;
 
-use crate::cargo::TIMED;
+use crate::cargo::GROWTH;
 
 /// The picture.
 const PICTURE: &str = "docs/generated/growth.svg";
@@ -53,7 +53,7 @@ pub(crate) fn run(options: &Options) -> anyhow::Result<ExitCode> {
     let mut command = testbed::cargo::command();
     command
         .args(["test", "--quiet", "--release", "--package", "hostile-tests"])
-        .args(["--test", "growth", "--", "--nocapture", TIMED]);
+        .args(["--test", "growth", "--", "--nocapture", GROWTH]);
     let output = host::capture(&mut command)?;
     print!("{output}");
     let curves = curves(&output);

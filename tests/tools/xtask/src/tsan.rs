@@ -54,7 +54,7 @@ fn watched(package: &str, filters: &[String]) -> Command {
         .arg(workspace().join("target/tsan"))
         .arg("--")
         .args(filters)
-        .args(["--skip", TIMED])
+        .args(TIMED.iter().flat_map(|test| ["--skip", *test]))
         .env("RUSTFLAGS", FLAGS)
         .env("PROPTEST_CASES", CASES);
     command
