@@ -16,7 +16,7 @@ use fake_tests::{Bench, Loopback};
 use uverbs::owned::{ExposedMemory, Work};
 use uverbs::{AccessFlags, Operation, QpType, Remote, owned};
 use uverbs_core::hw::{
-    BlockRing, Pages, Part, Records, Register, RingLayout, SharedRing, UnitRing, Window,
+    BlockRing, PagePool, Pages, Part, Records, Register, RingLayout, SharedRing, UnitRing, Window,
 };
 use uverbs_core::sys::Mapping;
 
@@ -243,7 +243,7 @@ fn values_are_visible_once_their_index_is_published() {
 
 #[test]
 fn records_and_registers_are_stored_to_by_all() {
-    let records = Records::new(64);
+    let records = Records::new(64, &PagePool::default());
     let record = records.take().unwrap();
     let page = Arc::new(Mapping::anonymous(4096).unwrap());
     let register = Register::new(Arc::clone(&page), 128, 256).unwrap();

@@ -12,7 +12,9 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use super::page_pool::PagePool;
 use super::queue_memory::{self, QueueBuffer, QueueMemory};
+use super::slab::Slots;
 use super::words::{WORD, Words};
 use crate::error::Errno;
 use crate::sys::Mapping;
@@ -48,13 +50,15 @@ impl Pages {
         })
     }
 
-    /// The same for a queue, from `memory` if that is given and has some for it.
+    /// The same for a queue: from `memory` if that is given and has some for it, otherwise from
+    /// `pool`.
     ///
     /// # Errors
-    /// As [`new`](Self::new), and those of `memory`; EINVAL for memory of it that does not begin
+    /// As [`PagePool::take`], and those of `memory`; EINVAL for memory of it that does not begin
     /// with a page.
     pub fn of(
         memory: Option<&Arc<dyn QueueMemory>>,
+        pool: &PagePool,
         len: usize,
         buffer: QueueBuffer,
     ) -> Result<Self, Errno> {
@@ -64,8 +68,17 @@ impl Pages {
         };
         match lent {
             Some(mapping) => Ok(Self { mapping, len }),
-            None => Self::for_device(len),
+            None => pool.take(len),
         }
+    }
+
+    /// `len` bytes of `slots`, which are that long.
+    pub(super) fn of_slots(slots: Slots, len: usize) -> Self {
+        let start = slots.start();
+        // SAFETY: the slots' own bytes, which stay until they are dropped; accessed through the
+        // mapping alone.
+        let mapping = unsafe { Mapping::from_owner(start, len, Box::new(slots)) };
+        Self { mapping, len }
     }
 
     /// Requested size in bytes.

@@ -1,4 +1,4 @@
-//! Memory for queues from somewhere else than whole pages of their own.
+//! Memory for queues from somewhere else than this library's pages.
 //!
 //! # Safety
 //!
@@ -29,7 +29,7 @@ pub enum QueueBuffer {
 }
 
 /// `ibv_parent_domain_init_attr::alloc`, `free`—allocates the memory of queues, which otherwise
-/// have whole pages of their own: in huge pages, or near a processor.
+/// have pages that the library maps: in huge pages, or near a processor.
 ///
 /// # Safety
 /// What [`allocate`](Self::allocate) returns
@@ -43,7 +43,7 @@ pub enum QueueBuffer {
 #[doc(alias = "IBV_PARENT_DOMAIN_INIT_ATTR_ALLOCATORS")]
 pub unsafe trait QueueMemory: Debug + Send + Sync {
     /// Allocates `len` bytes, whole pages, at a multiple of `align`. `None`: the queue is to have
-    /// pages of its own.
+    /// pages that the library maps.
     ///
     /// # Errors
     /// What the creation of the queue fails with.
@@ -116,7 +116,7 @@ pub(super) fn allocate(
 mod tests {
     use std::sync::Mutex;
 
-    use super::super::Pages;
+    use super::super::{PagePool, Pages};
     use super::*;
 
     /// Lends pages that are mapped for it.
@@ -173,7 +173,13 @@ mod tests {
                 panics,
                 ..Lender::default()
             });
-            let pages = Pages::of(Some(&memory), 5000, QueueBuffer::QueuePair).unwrap();
+            let pages = Pages::of(
+                Some(&memory),
+                &PagePool::default(),
+                5000,
+                QueueBuffer::QueuePair,
+            )
+            .unwrap();
             assert_eq!(lender.lent.lock().unwrap().len(), 1);
             assert_eq!(pages.len(), 5000);
             let mut bytes = [1; 5000];
@@ -190,10 +196,16 @@ mod tests {
             declines: true,
             ..Lender::default()
         });
-        let pages = Pages::of(Some(&memory), 64, QueueBuffer::WorkQueue).unwrap();
+        let pages = Pages::of(
+            Some(&memory),
+            &PagePool::default(),
+            64,
+            QueueBuffer::WorkQueue,
+        )
+        .unwrap();
         assert!(pages.store_u32(0, 7));
         assert!(lender.lent.lock().unwrap().is_empty());
-        assert!(Pages::of(None, 64, QueueBuffer::WorkQueue).is_ok());
+        assert!(Pages::of(None, &PagePool::default(), 64, QueueBuffer::WorkQueue).is_ok());
     }
 
     #[test]
@@ -202,8 +214,15 @@ mod tests {
             shifts: 64,
             ..Lender::default()
         });
-        let refused =
-            |len| Pages::of(Some(&memory), len, QueueBuffer::CompletionQueue).unwrap_err();
+        let refused = |len| {
+            Pages::of(
+                Some(&memory),
+                &PagePool::default(),
+                len,
+                QueueBuffer::CompletionQueue,
+            )
+            .unwrap_err()
+        };
         assert_eq!(refused(64), Errno::INVAL);
         assert!(lender.lent.lock().unwrap().is_empty());
         assert_eq!(refused(0), Errno::INVAL);

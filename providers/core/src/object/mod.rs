@@ -110,14 +110,14 @@ impl Object {
     /// Registers `step`, to be issued before the object is destroyed.
     pub(crate) fn before_destroy(&self, step: impl Before) {
         if let Some(held) = &self.held {
-            held.before.add(step);
+            held.add_before(step);
         }
     }
 
     /// Removes one registered `step`.
     pub(crate) fn cancel_before_destroy<B: Before + PartialEq>(&self, step: &B) {
         if let Some(held) = &self.held {
-            held.before.remove(step);
+            held.remove_before(step);
         }
     }
 
@@ -149,16 +149,10 @@ impl Object {
     /// Records that a command made the object use `other` in the role `R` instead of what it used
     /// before, or (`None`) nothing any more. An object that it uses is destroyed after it.
     pub fn set_use<R: Any>(&self, other: Option<Arc<Object>>) {
-        let Some(held) = &self.held else { return };
-        let role = TypeId::of::<R>();
-        // The previous one is released after the lock, because that may destroy it.
-        let _previous = {
-            let mut uses = lock(&held.uses);
-            let at = uses.iter().position(|(used_as, _)| *used_as == role);
-            let previous = at.map(|at| uses.swap_remove(at));
-            uses.extend(other.map(|other| (role, other)));
-            previous
-        };
+        if let Some(held) = &self.held {
+            // Released after the lock, because that may destroy it.
+            drop(held.set_use(TypeId::of::<R>(), other));
+        }
     }
 
     /// The kernel's handle.

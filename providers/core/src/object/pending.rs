@@ -2,9 +2,9 @@
 
 use std::any::{Any, TypeId};
 use std::mem::ManuallyDrop;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, PoisonError};
 
-use super::before::Steps;
+use super::before::{Before, Steps};
 use super::{Object, lock};
 use crate::file::UverbsFile;
 
@@ -13,11 +13,22 @@ pub(super) type Memory = Box<dyn Any + Send + Sync>;
 
 /// What an object holds until the kernel has confirmed that it is gone.
 pub(super) struct Held {
-    pub(super) parents: Vec<Arc<Object>>,
-    pub(super) before: Steps,
-    pub(super) memory: Mutex<Vec<Memory>>,
+    parents: Vec<Arc<Object>>,
+    later: Mutex<Later>,
+}
+
+/// What may be added while the object exists.
+struct Later {
+    memory: Vec<Memory>,
+    /// Few objects have any of it.
+    rare: Option<Box<Rare>>,
+}
+
+#[derive(Default)]
+struct Rare {
+    before: Steps,
     /// Objects that it was made to use after its creation, each in a role, which is a type.
-    pub(super) uses: Mutex<Vec<(TypeId, Arc<Object>)>>,
+    uses: Vec<(TypeId, Arc<Object>)>,
 }
 
 /// How many parents and memory entries there were before others were added.
@@ -34,31 +45,72 @@ impl Held {
     ) -> Self {
         let nothing = TypeId::of::<M>() == TypeId::of::<()>();
         let memory = (!nothing).then(|| boxed(memory));
+        let mut parents: Vec<_> = parents.into_iter().collect();
+        parents.shrink_to_fit();
+        let mut kept = Vec::with_capacity(memory.is_some().into());
+        kept.extend(memory);
         Self {
-            parents: parents.into_iter().collect(),
-            before: Steps::default(),
-            memory: Mutex::new(memory.into_iter().collect()),
-            uses: Mutex::default(),
+            parents,
+            later: Mutex::new(Later {
+                memory: kept,
+                rare: None,
+            }),
         }
     }
 
     /// Holds `memory` as well. If allocating the list entry panics, it is leaked rather than freed.
     pub(super) fn keep(&self, memory: Memory) {
         let memory = ManuallyDrop::new(memory);
-        let mut held = lock(&self.memory);
-        held.reserve(1);
-        held.push(ManuallyDrop::into_inner(memory));
+        let mut later = lock(&self.later);
+        later.memory.reserve_exact(1);
+        later.memory.push(ManuallyDrop::into_inner(memory));
+    }
+
+    /// Holds a step, to be issued before the object is destroyed.
+    pub(super) fn add_before(&self, step: impl Before) {
+        let step = Box::new(step);
+        lock(&self.later).rare().before.add(step);
+    }
+
+    /// Removes one step that is equal to `step`.
+    pub(super) fn remove_before<B: Before + PartialEq>(&self, step: &B) {
+        let mut later = lock(&self.later);
+        if let Some(rare) = &mut later.rare {
+            rare.before.remove(step);
+        }
+    }
+
+    /// Issues all steps, and keeps those that failed.
+    pub(super) fn issue_before(&mut self, file: &UverbsFile, handle: u32) {
+        let later = self.later.get_mut().unwrap_or_else(PoisonError::into_inner);
+        if let Some(rare) = &mut later.rare {
+            rare.before.issue(file, handle);
+        }
+    }
+
+    /// Holds `other` in a role, and returns what it held in that role before.
+    #[must_use]
+    pub(super) fn set_use(&self, role: TypeId, other: Option<Arc<Object>>) -> Option<Arc<Object>> {
+        let mut later = lock(&self.later);
+        if other.is_none() && later.rare.is_none() {
+            return None;
+        }
+        let uses = &mut later.rare().uses;
+        let at = uses.iter().position(|(used_as, _)| *used_as == role);
+        let previous = at.map(|at| uses.swap_remove(at));
+        uses.extend(other.map(|other| (role, other)));
+        previous.map(|(_, previous)| previous)
     }
 
     /// Holds these as well, if present.
     pub(super) fn add(&mut self, parent: Option<Arc<Object>>, memory: Option<Memory>) -> Previous {
-        let held = lock(&self.memory).len();
+        let mut later = lock(&self.later);
         let previous = Previous {
             parents: parent.is_some().then_some(self.parents.len()),
-            memory: memory.is_some().then_some(held),
+            memory: memory.is_some().then_some(later.memory.len()),
         };
         self.parents.extend(parent);
-        lock(&self.memory).extend(memory);
+        later.memory.extend(memory);
         previous
     }
 
@@ -66,7 +118,7 @@ impl Held {
     pub(super) fn release_previous(&mut self, previous: &Previous) {
         self.parents.drain(..previous.parents.unwrap_or(0));
         let count = previous.memory.unwrap_or(0);
-        let released: Vec<_> = lock(&self.memory).drain(..count).collect();
+        let released: Vec<_> = lock(&self.later).memory.drain(..count).collect();
         drop(released);
     }
 
@@ -74,9 +126,19 @@ impl Held {
     pub(super) fn release_added(&mut self, previous: &Previous) {
         self.parents
             .truncate(previous.parents.unwrap_or(usize::MAX));
-        let memory = lock(&self.memory).len();
-        let released = lock(&self.memory).split_off(previous.memory.unwrap_or(memory).min(memory));
+        let mut later = lock(&self.later);
+        let kept = later.memory.len();
+        let released = later
+            .memory
+            .split_off(previous.memory.unwrap_or(kept).min(kept));
+        drop(later);
         drop(released);
+    }
+}
+
+impl Later {
+    fn rare(&mut self) -> &mut Rare {
+        self.rare.get_or_insert_default()
     }
 }
 
@@ -104,7 +166,7 @@ impl PendingCommand {
     /// Issues the commands that must precede the destroy of the object `handle`.
     pub(super) fn issue_before(&mut self, handle: u32) {
         if let Some(held) = &mut self.held {
-            held.before.issue(&self.file, handle);
+            held.issue_before(&self.file, handle);
         }
     }
 }

@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use uverbs_core::contract::{self, ContextBase};
-use uverbs_core::hw::Records;
+use uverbs_core::hw::{PagePool, Records};
 use uverbs_core::types::{DeviceAttr, LinkLayer, LocalKey};
 use uverbs_core::{Result, UverbsFile, cmd};
 
@@ -35,7 +35,8 @@ pub struct Context {
     caps: Caps,
     config: Config,
     uars: Uars,
-    records: Arc<Records>,
+    pool: PagePool,
+    records: Records,
     trackers: Arc<Trackers>,
     clocks: Clocks,
     /// The links of the ports that have been queried.
@@ -72,9 +73,11 @@ impl Context {
     fn of(file: Arc<UverbsFile>, opened: (cmd::context::Context, Config)) -> Result<Self> {
         let (opened, config) = opened;
         let (device, caps) = Caps::query(&file)?;
+        let pool = PagePool::default();
         Ok(Self {
             uars: Uars::new(&file, config.uar),
-            records: Arc::new(Records::new(config.cache_line as usize)),
+            records: Records::new(config.cache_line as usize, &pool),
+            pool,
             trackers: Arc::default(),
             clocks: Clocks::default(),
             links: Mutex::default(),
@@ -94,6 +97,11 @@ impl Context {
 
     pub(crate) fn uars(&self) -> &Uars {
         &self.uars
+    }
+
+    /// The pages of queues that have no memory of the program's.
+    pub(crate) fn pool(&self) -> &PagePool {
+        &self.pool
     }
 
     pub(crate) fn records(&self) -> &Records {

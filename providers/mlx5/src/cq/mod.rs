@@ -19,7 +19,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use uverbs_core::contract::{self, CompletionSlot, CqInit, Link, RawCompletion, Success, Usual};
-use uverbs_core::hw::{QueueMemory, Record, Register, barrier};
+use uverbs_core::hw::{PagePool, QueueMemory, Record, Register, barrier};
 #[cfg(feature = "rings")]
 use uverbs_core::rings::QueueKind;
 use uverbs_core::sys::{Attr, ForkToken, Uhw, cells};
@@ -59,8 +59,9 @@ pub struct CompletionQueue {
     number: u32,
     /// The number of events that the user took, which arm commands contain.
     events: Option<Arc<AtomicU32>>,
-    /// Where its memory is allocated, if not in pages of its own.
+    /// Where its memory is allocated, if not in `pool`.
     memory: Option<Arc<dyn QueueMemory>>,
+    pool: PagePool,
     max_entries: u32,
     /// Belongs to no process while it is unknown which ring the device writes to.
     fork: ForkToken,
@@ -104,7 +105,7 @@ impl CompletionQueue {
         // A child process has no mapping of the records.
         file.check_process(op)?;
         let os = |errno| Error::os(op, errno);
-        let ring = CqRing::new(init.memory, log, entries.bytes(), 0).map_err(os)?;
+        let ring = CqRing::new(init.memory, context.pool(), log, entries.bytes(), 0).map_err(os)?;
         let ring = Arc::new(ring.compressed(entries.compressed));
         let record = Arc::new(context.records().take().map_err(os)?);
         let stamps = Stamps::new(context, init.timestamps)?;
@@ -163,6 +164,7 @@ impl CompletionQueue {
             number: reply.cqn,
             events: init.events.cloned(),
             memory: init.memory.cloned(),
+            pool: context.pool().clone(),
             max_entries,
             fork: file.fork_token(),
             object: Arc::new(object),
@@ -299,7 +301,8 @@ impl contract::Cq for CompletionQueue {
         Ok(())
     }
 
-    /// Two system calls: a new ring is mapped, and the device writes into it from some entry on.
+    /// At most three system calls: the device writes into a new ring from some entry on, which is
+    /// mapped if it is not small.
     fn resize(&mut self, entries: u32) -> Result<()> {
         let op = Op::ResizeCompletionQueue;
         let log = log_of(op, entries, self.max_entries)?;
@@ -313,8 +316,14 @@ impl contract::Cq for CompletionQueue {
             return Ok(());
         }
         // Before the lock: an allocator is foreign code.
-        let ring = CqRing::new(self.memory.as_ref(), log, old.entry_size(), old.count(1))
-            .map_err(|errno| Error::os(op, errno))?;
+        let ring = CqRing::new(
+            self.memory.as_ref(),
+            &self.pool,
+            log,
+            old.entry_size(),
+            old.count(1),
+        )
+        .map_err(|errno| Error::os(op, errno))?;
         let ring = Arc::new(ring.compressed(old.results));
         let shared = Arc::clone(&self.shared);
         let mut current = shared.lock();

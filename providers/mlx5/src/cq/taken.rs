@@ -174,7 +174,7 @@ mod tests {
 
     /// An entry with these words from byte 16 on; the next two are 0.
     fn with_entry(words: [u64; 4], see: impl FnOnce(&Entry<'_>)) {
-        let ring = CqRing::new(None, 2, 64, 0).unwrap();
+        let ring = CqRing::alone(2, 64, 0).unwrap();
         let first = ring.first(0);
         let [path, headers, immediate, counts] = words.map(u64::to_be);
         ring.units.put(first + 1, [path, headers]);

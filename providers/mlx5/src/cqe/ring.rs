@@ -12,7 +12,7 @@
 use std::sync::Arc;
 
 use uverbs_core::error::Errno;
-use uverbs_core::hw::{Pages, Part, QueueBuffer, QueueMemory};
+use uverbs_core::hw::{PagePool, Pages, Part, QueueBuffer, QueueMemory};
 
 use super::{Results, Tail, format, opcode};
 use crate::sync::{Block, BlockCursor, BlockRing};
@@ -184,10 +184,18 @@ pub(crate) struct CqRing {
 }
 
 impl CqRing {
+    /// A ring with pages of its own.
+    #[cfg(test)]
+    pub(crate) fn alone(log: u32, size: u32, ahead: u64) -> Result<Self, Errno> {
+        Self::new(None, &PagePool::default(), log, size, ahead)
+    }
+
     /// A ring of `1 << log` entries of `size` (64 or 128) bytes, none of them written. The device's
-    /// count is `ahead` higher than positions. Its memory is from `memory`, if that is given.
+    /// count is `ahead` higher than positions. Its memory is from `memory`, if that is given,
+    /// otherwise from `pool`.
     pub(crate) fn new(
         memory: Option<&Arc<dyn QueueMemory>>,
+        pool: &PagePool,
         log: u32,
         size: u32,
         ahead: u64,
@@ -195,7 +203,7 @@ impl CqRing {
         let blocks = size / BLOCK;
         let all = blocks.checked_shl(log).ok_or(Errno::INVAL)?;
         let bytes = all as usize * BLOCK as usize;
-        let pages = Pages::of(memory, bytes, QueueBuffer::CompletionQueue)?;
+        let pages = Pages::of(memory, pool, bytes, QueueBuffer::CompletionQueue)?;
         let shift = blocks.trailing_zeros();
         let ring = Self {
             units: Arc::new(BlockRing::new(Part::from(pages), all).ok_or(Errno::INVAL)?),

@@ -106,7 +106,7 @@ mod tests {
         let (_kernel, file) = Scripted::new();
         let object = Object::new(&file, &cmd::cq::KIND, 7, []);
         let object = Arc::new(object);
-        let ring = Arc::new(CqRing::new(None, 2, 64, 0).unwrap());
+        let ring = Arc::new(CqRing::alone(2, 64, 0).unwrap());
         let shared = CqShared::new(&ring);
         let op = Op::CreateQueuePair;
         let found = CqShared::of(op, Link::new(&object, &shared)).unwrap();
@@ -131,7 +131,7 @@ mod tests {
 
     #[test]
     fn entries_of_one_queue_pair_have_one_raw_index() {
-        let ring = CqRing::new(None, 2, 64, 0).unwrap();
+        let ring = CqRing::alone(2, 64, 0).unwrap();
         let numbers = [(0x00_1234, 0), (0x00_1234, 0xa5), (0x01_1234, 0xa5), (0, 0)];
         for (position, (number, beside)) in (0..).zip(numbers) {
             write(&ring, position, number, beside);
@@ -147,7 +147,7 @@ mod tests {
 
     #[test]
     fn a_walk_visits_all_entries_that_wait_and_no_other() {
-        let ring = Arc::new(CqRing::new(None, 3, 64, 0).unwrap());
+        let ring = Arc::new(CqRing::alone(3, 64, 0).unwrap());
         let shared = CqShared::new(&ring);
         for position in 0..5 {
             write(&ring, position, 7, 0);
@@ -163,7 +163,7 @@ mod tests {
 
     #[test]
     fn a_walk_goes_on_behind_entries_that_were_taken_and_overwritten() {
-        let ring = Arc::new(CqRing::new(None, 3, 64, 0).unwrap());
+        let ring = Arc::new(CqRing::alone(3, 64, 0).unwrap());
         let shared = CqShared::new(&ring);
         for position in 0..5 {
             write(&ring, position, position as u32, 0);
@@ -181,7 +181,7 @@ mod tests {
 
     #[test]
     fn a_walk_ends_where_the_ring_did_when_it_began() {
-        let ring = Arc::new(CqRing::new(None, 1, 64, 0).unwrap());
+        let ring = Arc::new(CqRing::alone(1, 64, 0).unwrap());
         let shared = CqShared::new(&ring);
         write(&ring, 0, 0, 0);
         write(&ring, 1, 1, 0);

@@ -227,7 +227,7 @@ fn tail(kind: u32, owner: u64) -> u64 {
 fn entries_are_one_or_two_blocks_apart() {
     for (size, distance, start) in [(64, 4, 0), (128, 8, 4)] {
         for ahead in [0, 3] {
-            let ring = CqRing::new(None, 2, size, ahead).unwrap();
+            let ring = CqRing::alone(2, size, ahead).unwrap();
             assert_eq!((ring.entries(), ring.entry_size()), (4, size));
             for position in 0..9 {
                 let count = position + ahead;
@@ -243,7 +243,7 @@ fn entries_are_one_or_two_blocks_apart() {
 
 #[test]
 fn an_entry_is_there_once_its_owner_bit_and_opcode_say_so() {
-    let ring = CqRing::new(None, 1, 64, 0).unwrap();
+    let ring = CqRing::alone(1, 64, 0).unwrap();
     let write = |position, kind, owner| {
         let at = ring.first(position) + 3;
         ring.units.put(at, [0x77_u64.to_be(), tail(kind, owner)]);
@@ -269,7 +269,7 @@ fn an_entry_is_there_once_its_owner_bit_and_opcode_say_so() {
 #[test]
 fn a_message_is_in_its_entry_or_before_it() {
     for (size, long) in [(64, false), (128, true)] {
-        let ring = CqRing::new(None, 1, size, 0).unwrap();
+        let ring = CqRing::alone(1, size, 0).unwrap();
         let first = ring.first(1);
         let place = ring.place(1);
         for unit in 0..8_u32 {
@@ -299,8 +299,8 @@ fn a_message_is_in_its_entry_or_before_it() {
 fn an_entry_that_is_taken_over_is_of_the_new_rings_pass() {
     for (size, units) in [(64, 4), (128, 8)] {
         let (old, new) = (
-            CqRing::new(None, 1, size, 0).unwrap(),
-            CqRing::new(None, 2, size, 1).unwrap(),
+            CqRing::alone(1, size, 0).unwrap(),
+            CqRing::alone(2, size, 1).unwrap(),
         );
         for position in [0, 3, 5] {
             let start = old.first(position) + 4 - units;

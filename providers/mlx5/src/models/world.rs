@@ -34,12 +34,12 @@ pub(super) struct Cq {
 impl Cq {
     /// A completion queue of `1 << log` entries. `by_device`: they carry only the device's numbers.
     pub(super) fn new(trackers: &Arc<Trackers>, log: u32, by_device: bool) -> Arc<Self> {
-        Self::over(trackers, CqRing::new(None, log, 64, 0).unwrap(), by_device)
+        Self::over(trackers, CqRing::alone(log, 64, 0).unwrap(), by_device)
     }
 
     /// A completion queue in which completions may be compressed.
     pub(super) fn compressed(trackers: &Arc<Trackers>, log: u32) -> Arc<Self> {
-        let ring = CqRing::new(None, log, 64, 0).unwrap();
+        let ring = CqRing::alone(log, 64, 0).unwrap();
         Self::over(trackers, ring.compressed(Some(Results::Checksum)), false)
     }
 

@@ -135,7 +135,7 @@ impl<'a> Draft<'a> {
             .records()
             .take()
             .map_err(|errno| Error::os(op, errno))?;
-        let memory = Memory::new(op, parent.memory(), record, &plan)?;
+        let memory = Memory::new(op, parent.memory(), context.pool(), record, &plan)?;
         let ethernet = raw::ethernet(context, special, init.kind);
         let checksums = ethernet.as_ref().is_some_and(|ethernet| ethernet.checksums);
         // What an XRC target receives is completed by the queue of the shared receive queue.

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use uverbs_core::hw::{
-    BlockRing, KeepMapped, Pages, Part, QueueBuffer, QueueMemory, Record, UnitRing,
+    BlockRing, KeepMapped, PagePool, Pages, Part, QueueBuffer, QueueMemory, Record, UnitRing,
 };
 use uverbs_core::{Error, ErrorKind, Op, Result};
 
@@ -19,7 +19,7 @@ pub(super) struct Memory {
     pub(super) send: Option<BlockRing>,
     pub(super) recv: Option<UnitRing>,
     /// What the device may use until the queue pair is destroyed.
-    pub(super) kept: Vec<KeepMapped>,
+    pub(super) kept: [Option<KeepMapped>; 2],
     pub(super) record: Arc<Record>,
 }
 
@@ -27,19 +27,20 @@ impl Memory {
     pub(super) fn new(
         op: Op,
         memory: Option<&Arc<dyn QueueMemory>>,
+        pool: &PagePool,
         record: Record,
         plan: &Plan,
     ) -> Result<Self> {
         let (send, recv) = (plan.send.bytes(), plan.recv.bytes());
-        let mut kept = Vec::new();
+        let mut kept = [None, None];
         let mut allocate = |bytes: u32| -> Result<Option<Part>> {
             if bytes == 0 {
                 return Ok(None);
             }
-            let pages = Pages::of(memory, bytes as usize, QueueBuffer::QueuePair)
+            let pages = Pages::of(memory, pool, bytes as usize, QueueBuffer::QueuePair)
                 .map_err(|errno| Error::os(op, errno))?;
             let part = Part::from(pages);
-            kept.push(part.keep_mapped());
+            kept[usize::from(kept[0].is_some())] = Some(part.keep_mapped());
             Ok(Some(part))
         };
         let address = |part: Option<&Part>| part.map_or(0, Part::address);

@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 use uverbs_core::Op;
-use uverbs_core::hw::{Pages, Part, Records};
+use uverbs_core::hw::{PagePool, Pages, Part, Records};
 use uverbs_core::types::{LocalKey, Sge};
 
 use super::*;
@@ -33,7 +33,7 @@ fn queue(max_wr: u32, max_sge: u32) -> Queue {
     };
     let sizes = sizes::Receive::new(Op::CreateQueuePair, &limits, max_wr, max_sge).unwrap();
     let part = Part::from(Pages::new(sizes.bytes() as usize).unwrap());
-    let record = Arc::new(Records::new(64).take().unwrap());
+    let record = Arc::new(Records::new(64, &PagePool::default()).take().unwrap());
     let receives = Receives::Own(RecvTracker::new(sizes.count));
     let tracker = Arc::new(QueuePairTracker::new(0, receives));
     let mut ring = ReceiveRing::new(Parts {

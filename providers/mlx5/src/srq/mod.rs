@@ -71,7 +71,13 @@ impl SharedReceiveQueue {
         check_limit(op, init.attr.limit, &sizes)?;
         let os = |errno| Error::os(op, errno);
         let bytes = sizes.units() as usize * 16;
-        let pages = Pages::of(memory, bytes, QueueBuffer::SharedReceiveQueue).map_err(os)?;
+        let pages = Pages::of(
+            memory,
+            context.pool(),
+            bytes,
+            QueueBuffer::SharedReceiveQueue,
+        )
+        .map_err(os)?;
         let ring = UnitRing::new(Part::from(pages), sizes.units())
             .ok_or_else(|| Error::new(op, ErrorKind::OutOfResources))?;
         let record = Arc::new(context.records().take().map_err(os)?);

@@ -235,7 +235,7 @@ fn a_queue_of_a_domain_has_a_number_that_its_completions_carry() {
         let bench = Bench::with(|replies| replies.opened.cqe_version = version);
         let domain = XrcDomain::open(&bench.context, None).unwrap();
         let cq = Arc::new(Object::new(bench.context.file(), &cmd::cq::KIND, 0xc9, []));
-        let completions = CqShared::new(&Arc::new(CqRing::new(None, 4, 64, 0).unwrap()));
+        let completions = CqShared::new(&Arc::new(CqRing::alone(4, 64, 0).unwrap()));
         bench.kernel.take_calls();
         let kind = SrqType::Xrc;
         let link = Link::new(&cq, &completions);

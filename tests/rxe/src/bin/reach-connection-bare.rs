@@ -8,60 +8,18 @@
 //! # Safety
 //!
 //! `main` has the name and the signature that the C library calls, with a list of that many strings
-//! that end with a zero byte. The allocator hands out each byte of its piece once.
+//! that end with a zero byte.
 #![no_main]
-#![allow(unsafe_code, reason = "exports main, and is an allocator")]
+#![allow(unsafe_code, reason = "exports main")]
 
-use std::alloc::{GlobalAlloc, Layout};
-use std::cell::UnsafeCell;
 use std::ffi::{CStr, c_char};
-use std::ptr::null_mut;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 use rustix::thread::sched_yield;
+use rxe_tests::Piece;
 use uverbs::cm::{self, EventChannel};
 
-/// More than it needs: what is freed is not used again.
-const SIZE: usize = 1 << 20;
-
-/// Memory from one piece, which costs no system call.
-struct Piece {
-    bytes: UnsafeCell<[u8; SIZE]>,
-    used: AtomicUsize,
-}
-
-// SAFETY: the bytes are reached only by those who were given them.
-unsafe impl Sync for Piece {}
-
 #[global_allocator]
-static PIECE: Piece = Piece {
-    bytes: UnsafeCell::new([0; SIZE]),
-    used: AtomicUsize::new(0),
-};
-
-// SAFETY: what is returned is inside of the piece, aligned, and nobody else's: the place moves past
-// it, and never back.
-unsafe impl GlobalAlloc for Piece {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        let start = self.bytes.get().cast::<u8>();
-        let place = |used: usize| {
-            let at = start.addr().checked_add(used)?;
-            let at = at.checked_next_multiple_of(layout.align())? - start.addr();
-            let end = at.checked_add(layout.size())?;
-            (end <= SIZE).then_some((at, end))
-        };
-        let (all, none) = (Ordering::Relaxed, Ordering::Relaxed);
-        let before = self
-            .used
-            .fetch_update(all, none, |used| place(used).map(|(_, end)| end));
-        let Some((at, _)) = before.ok().and_then(place) else {
-            return null_mut();
-        };
-        start.wrapping_add(at)
-    }
-
-    unsafe fn dealloc(&self, _: *mut u8, _: Layout) {}
-}
+static PIECE: Piece = Piece::new();
 
 // SAFETY: see the module.
 #[unsafe(no_mangle)]

@@ -1,5 +1,6 @@
 //! From the start to a queue pair connected to itself, in a program that the C library starts
-//! without what Rust's runtime does before `main` (mostly a handler for stack overflows).
+//! without what Rust's runtime does before `main` (mostly a handler for stack overflows), and whose
+//! memory is a fixed piece of the program.
 //!
 //! `sched_yield` marks the moment when the queue pair is ready to send.
 //!
@@ -10,7 +11,11 @@
 #![allow(unsafe_code, reason = "exports main")]
 
 use rustix::thread::sched_yield;
+use rxe_tests::Piece;
 use uverbs::QpType;
+
+#[global_allocator]
+static PIECE: Piece = Piece::new();
 
 // SAFETY: see the module.
 #[unsafe(no_mangle)]

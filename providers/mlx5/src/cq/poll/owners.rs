@@ -39,10 +39,7 @@ impl Owners {
             cq: Arc::downgrade(cq),
             known: Vec::new(),
             found: None,
-            last: (
-                cqe::NO_INDEX,
-                Arc::new(QueuePairTracker::new(0, Receives::None)),
-            ),
+            last: (cqe::NO_INDEX, Arc::clone(&trackers.nobody)),
             epoch: 0,
             by_device,
         }

@@ -31,7 +31,7 @@ struct Device {
 
 impl Device {
     fn new(size: u32, results: Option<Results>) -> Self {
-        let ring = CqRing::new(None, LOG, size, 3).unwrap().compressed(results);
+        let ring = CqRing::alone(LOG, size, 3).unwrap().compressed(results);
         let ring = Arc::new(ring);
         let trackers = Arc::<Trackers>::default();
         let recv = Receives::Own(RecvTracker::new(RING));

@@ -64,7 +64,7 @@ impl Bench {
         kernel.take_calls();
         Self {
             cq: object(&cmd::cq::KIND, 0xc9),
-            completions: CqShared::new(&Arc::new(CqRing::new(None, 6, 64, 0).unwrap())),
+            completions: CqShared::new(&Arc::new(CqRing::alone(6, 64, 0).unwrap())),
             srq: object(&cmd::srq::KIND, 0x59),
             receives: Arc::new(SrqTracker::new(4)),
             kernel,

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use uverbs_core::hw::{BlockRing, Pages, Part, Records, UnitRing};
+use uverbs_core::hw::{BlockRing, PagePool, Pages, Part, Records, UnitRing};
 use uverbs_core::rings::{Collector, Entry, Observer, QueueKind, Value, Watch, Watched};
 use uverbs_core::sys::{ForkToken, Mapping};
 use uverbs_core::types::{
@@ -54,7 +54,7 @@ fn limits() -> sizes::Limits {
 }
 
 fn record() -> Arc<uverbs_core::hw::Record> {
-    Arc::new(Records::new(64).take().unwrap())
+    Arc::new(Records::new(64, &PagePool::default()).take().unwrap())
 }
 
 fn sge(length: u32) -> Sge {
@@ -187,7 +187,7 @@ fn write(ring: &CqRing, position: u64, words: [u64; 8]) {
 fn completions_are_reported_when_they_are_taken() {
     for size in [64, 128] {
         let ring = Arc::new(
-            CqRing::new(None, 2, size, 0)
+            CqRing::alone(2, size, 0)
                 .unwrap()
                 .compressed(Some(Results::Hash)),
         );
@@ -232,7 +232,7 @@ fn completions_are_reported_when_they_are_taken() {
 
 #[test]
 fn a_message_inside_its_completion_is_reported_with_it() {
-    let ring = Arc::new(CqRing::new(None, 2, 128, 0).unwrap());
+    let ring = Arc::new(CqRing::alone(2, 128, 0).unwrap());
     let shared = CqShared::new(&ring);
     let (collector, queue) = watched(QueueKind::Completion);
     let mut consumer = Consumer::new(&shared, &Arc::default(), false).watched(queue);

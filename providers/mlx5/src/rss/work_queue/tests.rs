@@ -27,7 +27,7 @@ impl Bench {
         let (kernel, context) = Scripted::context(0);
         let pd = kernel.pd(&context);
         let cq = Arc::new(Object::new(context.file(), &cmd::cq::KIND, 0xc9, []));
-        let shared = CqShared::new(&Arc::new(CqRing::new(None, 4, 64, 0).unwrap()));
+        let shared = CqShared::new(&Arc::new(CqRing::alone(4, 64, 0).unwrap()));
         kernel.take_inputs(UVERBS_ATTR_UHW_IN);
         Self {
             kernel,

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use uverbs_core::Op;
-use uverbs_core::hw::{BlockRing, Pages, Part, Records};
+use uverbs_core::hw::{BlockRing, PagePool, Pages, Part, Records};
 use uverbs_core::sys::{ForkToken, Mapping};
 use uverbs_core::types::{AtomicCap, LocalKey, QpCaps, QpType};
 
@@ -42,7 +42,7 @@ fn queue() -> SendRing {
         kind: QpType::RawPacket,
         fork: ForkToken::current(),
         tracker: Arc::new(QueuePairTracker::new(sizes.blocks, Receives::None)),
-        record: Arc::new(Records::new(64).take().unwrap()),
+        record: Arc::new(Records::new(64, &PagePool::default()).take().unwrap()),
         doorbell: Doorbell::for_tests(&page, 0),
     });
     ring.set_ready(true);

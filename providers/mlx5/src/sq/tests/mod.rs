@@ -13,7 +13,7 @@ mod typed;
 
 use proptest::prelude::*;
 use uverbs_core::Op;
-use uverbs_core::hw::{Pages, Part, Records};
+use uverbs_core::hw::{PagePool, Pages, Part, Records};
 use uverbs_core::sys::Mapping;
 use uverbs_core::types::{
     AccessFlags, Address, AtomicCap, Destination, LocalKey, MwType, Payload, QpCaps, QpType,
@@ -60,7 +60,7 @@ fn queue(kind: QpType, max_send_wr: u32, blocks: u32) -> Queue {
     let sizes = sizes::Send::new(Op::CreateQueuePair, &limits, &caps, overhead, 0).unwrap();
     let part = Part::from(Pages::new(sizes.bytes() as usize).unwrap());
     let registers = Arc::new(Mapping::anonymous(UAR).unwrap());
-    let record = Arc::new(Records::new(64).take().unwrap());
+    let record = Arc::new(Records::new(64, &PagePool::default()).take().unwrap());
     let tracker = Arc::new(QueuePairTracker::new(sizes.blocks, Receives::None));
     let mut ring = SendRing::new(Parts {
         ring: BlockRing::new(part, sizes.blocks).unwrap(),

@@ -88,12 +88,24 @@ impl Mark {
 pub(crate) type Marks = [Option<Mark>; 2];
 
 /// The queues of an opened device by number.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Trackers {
     table: RwLock<Table>,
     /// Changes when an answer of the table about a number is no longer valid: caches are then
     /// stale.
     epoch: AtomicU64,
+    /// What caches hold that have not found a queue pair.
+    pub(crate) nobody: Arc<QueuePairTracker>,
+}
+
+impl Default for Trackers {
+    fn default() -> Self {
+        Self {
+            table: RwLock::default(),
+            epoch: AtomicU64::default(),
+            nobody: Arc::new(QueuePairTracker::new(0, Receives::None)),
+        }
+    }
 }
 
 #[derive(Debug, Default)]

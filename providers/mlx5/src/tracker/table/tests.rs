@@ -27,7 +27,7 @@ struct Cq {
 
 impl Cq {
     fn new() -> Self {
-        let ring = Arc::new(CqRing::new(None, 2, 64, 0).unwrap());
+        let ring = Arc::new(CqRing::alone(2, 64, 0).unwrap());
         Self {
             shared: CqShared::new(&ring),
             produced: 0,

@@ -32,7 +32,7 @@ struct Device {
 
 impl Device {
     fn new(log: u32, size: u32) -> Self {
-        let shared = CqShared::new(&Arc::new(CqRing::new(None, log, size, 0).unwrap()));
+        let shared = CqShared::new(&Arc::new(CqRing::alone(log, size, 0).unwrap()));
         let trackers = Arc::<Trackers>::default();
         Self {
             consumer: Consumer::new(&shared, &trackers, false),
@@ -504,7 +504,7 @@ proptest! {
     /// allocated for unused numbers.
     #[test]
     fn f24_any_bytes_can_be_polled(words in proptest::collection::vec(any::<u64>(), 64), by_device: bool) {
-        let ring = Arc::new(CqRing::new(None, 3, 64, 0).unwrap());
+        let ring = Arc::new(CqRing::alone(3, 64, 0).unwrap());
         let trackers = Arc::<Trackers>::default();
         let mut consumer = Consumer::new(&CqShared::new(&ring), &trackers, by_device);
         for recv in [Receives::None, Receives::Own(RecvTracker::new(2))] {

@@ -189,7 +189,7 @@ fn a_message_that_waits_while_the_queue_is_resized_is_not_lost() {
             );
         }
         assert_eq!(device.poll().unwrap().wr_id, 50);
-        let ring = CqRing::new(None, 4, size, 1).unwrap();
+        let ring = CqRing::alone(4, size, 1).unwrap();
         for position in 1..3 {
             ring.take(&device.consumer.ring, position);
         }

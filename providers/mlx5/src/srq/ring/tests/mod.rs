@@ -3,7 +3,7 @@
 
 use proptest::prelude::*;
 use uverbs_core::Op;
-use uverbs_core::hw::{Pages, Part, Records};
+use uverbs_core::hw::{PagePool, Pages, Part, Records};
 use uverbs_core::types::{LocalKey, Sge, SrqAttr};
 
 use super::*;
@@ -22,7 +22,7 @@ pub(crate) fn ring(max_wr: u32, max_sge: u32, faults: Option<u32>) -> SharedRing
     let sizes = Sizes::new(op, faults.unwrap_or(32768), 512, &attr, faults.is_some()).unwrap();
     let part = Part::from(Pages::new(sizes.units() as usize * 16).unwrap());
     let ring = UnitRing::new(part, sizes.units()).unwrap();
-    let record = Arc::new(Records::new(64).take().unwrap());
+    let record = Arc::new(Records::new(64, &PagePool::default()).take().unwrap());
     let fork = ForkToken::current();
     SharedRing::new(ring, sizes, fork, record, faults.is_some())
 }
