@@ -20,7 +20,7 @@ use testbed::host;
 /// faults, ABI, concurrency models, Miri, another architecture, every level of tests, and
 /// rdma-core's own suite on rxe.
 ///
-/// On two cores without KVM that takes 55 minutes to an hour. The last lines say what was left
+/// On two cores without KVM that takes about 50 minutes. The last lines say what was left
 /// out, and the commands that run it.
 #[derive(Args, Debug)]
 pub(crate) struct Options {
@@ -53,7 +53,7 @@ const LONG: [&str; 3] = [TSAN, ASAN, SYS];
 const MORE: [(&str, &str); 7] = [
     (
         "cargo xtask test --full",
-        "Debian's programs and the examples on other kernels, more paths to the kernel",
+        "more of Debian's programs, these and the examples on other kernels, more paths to the kernel",
     ),
     (
         "cargo xtask tsan",

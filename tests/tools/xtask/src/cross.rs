@@ -22,13 +22,7 @@ const PACKAGES: [&str; 9] = [
 ];
 
 /// The core of them.
-const SHARE: [&str; 5] = [
-    "uverbs-core",
-    "uverbs-rxe",
-    "uverbs-mlx5",
-    "fake-tests",
-    "hostile-tests",
-];
+const SHARE: [&str; 4] = ["uverbs-core", "uverbs-rxe", "uverbs-mlx5", "hostile-tests"];
 
 /// These tests read `/proc/self/maps` while they run. QEMU generates it from two tables that other
 /// threads modify meanwhile, so that they run one at a time. With every case that takes hours.
@@ -121,8 +115,8 @@ pub(crate) struct Options {
 }
 
 impl Options {
-    /// The rings, the state shared by threads, and the stack on the fake kernel and on hostile
-    /// ones, on the architecture with weak memory ordering.
+    /// The rings, the state shared by threads, and the stack on hostile kernels, on the architecture
+    /// with weak memory ordering.
     pub(crate) fn share() -> Self {
         Self {
             machine: vec![Foreign::Aarch64],

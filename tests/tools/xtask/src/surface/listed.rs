@@ -225,6 +225,10 @@ pub(super) const LISTS: Lists = Lists {
             "the same, left out of children",
         ),
         (
+            "uverbs_core::hw::page_pool::PagePool::take",
+            "the same, of a mapping that others have parts of, too",
+        ),
+        (
             "uverbs_core::hw::pages::Pages::of",
             "the same, or those of an allocator, which its unsafe trait vouches for",
         ),

@@ -1,6 +1,6 @@
 //! Tests that run inside machines.
 
-use super::{Options, Way, kernels, old_rxe, require};
+use super::{Options, QUICK_KERNEL, Way, kernels, old_rxe, require};
 use crate::coverage::record::{MARK, REPORT, RequestsByKernel};
 use crate::lines::measure::{COUNTING, FILE, VARIABLE};
 use anyhow::bail;
@@ -255,13 +255,20 @@ fn report(failed: &[String]) -> anyhow::Result<()> {
     }
 }
 
+/// Whether a kernel is in both tables by another path, too.
+fn is_twice(kernel: &str, way: Way) -> bool {
+    kernel == QUICK_KERNEL && way == Way::Auto
+}
+
 /// The kernels and paths to run the rxe tests with.
 fn combinations(options: &Options) -> Vec<(&str, Way)> {
     if !options.all && !options.is_quick() && options.kernel.is_empty() && options.path.is_empty() {
         let elsewhere = [Way::Ioctl, Way::InvokeWrite];
         let matrix = RXE_MATRIX.into_iter();
         return matrix
-            .filter(|(_, way)| !options.selected || !elsewhere.contains(way))
+            .filter(|(kernel, way)| {
+                !options.selected || !(elsewhere.contains(way) || is_twice(kernel, *way))
+            })
             .collect();
     }
     let ways = match options.path.as_slice() {
@@ -280,7 +287,10 @@ fn mlx5_combinations(options: &Options) -> Vec<(&str, Way, Function)> {
     let nothing =
         !options.all && !options.is_quick() && options.kernel.is_empty() && options.path.is_empty();
     if nothing && options.function.is_empty() {
-        return MLX5_MATRIX.to_vec();
+        let matrix = MLX5_MATRIX.into_iter();
+        return matrix
+            .filter(|(kernel, way, _)| !options.selected || !is_twice(kernel, *way))
+            .collect();
     }
     let functions = match options.function.as_slice() {
         [] if options.all => &[Function::Ib, Function::Roce][..],

@@ -50,6 +50,29 @@ const QUICK_INTEROP: [&str; 7] = [
     "synchronous_ids",
 ];
 
+/// Tests of the level [`Interop`](Level::Interop) that `.ci/run` leaves out, by part of their names:
+/// what differs from others in the device or in the program on the other end.
+const UNSELECTED: [&str; 18] = [
+    "between_connectx_functions_on_ethernet",
+    "unreliable_connections",
+    "measuring_with_the_tool",
+    "udaddy_as_client_and_as_server",
+    "a_subnet_administrator_that_does_not_answer",
+    "a_thousand_connections_at_once",
+    "cmtime_as_client_and_as_server",
+    "ucx_",
+    "libfabric_and_fio_on_rxe",
+    "qperf_measures",
+    "one_library_of_each",
+    "many_at_a_time",
+    "utilities_on_connectx",
+    "static_programs_on_rxe",
+    "perftest_on_rxe",
+    "dynamic_connections_on_connectx",
+    "rust_crates_run_without_c_on_connectx",
+    "programs_of_two_hosts_on_infiniband_connect_by_address",
+];
+
 /// What they leave out of each level.
 const LEFT_OUT: [(Level, &str); 5] = [
     (
@@ -130,7 +153,7 @@ pub(crate) struct Options {
     #[arg(long)]
     pub(crate) seen: bool,
     /// Leave out what differs little from what is run: Debian's programs and the examples on other
-    /// kernels, and paths to the kernel that the other driver's tests take.
+    /// kernels, some of these programs, and paths to the kernel that the other driver's tests take.
     #[arg(skip)]
     pub(crate) selected: bool,
     /// Where to copy the line counts of tests in machines; the tests are built for that then.
@@ -351,7 +374,12 @@ fn own_machines(
             } else {
                 filters
             };
-            let args = [&args[..], filters].concat();
+            let unselected: Vec<_> = UNSELECTED
+                .iter()
+                .filter(|_| options.selected && level == Level::Interop)
+                .flat_map(|test| ["--skip", *test])
+                .collect();
+            let args = [&args[..], &unselected, filters].concat();
             let run = || cargo(&args, &[(KERNEL_VARIABLE, kernel)]);
             if repeated(options.tries, package, run)? {
                 unsteady.push((*package).to_owned());

@@ -95,7 +95,7 @@ macro_rules! round {
 }
 
 /// Every loop over queues of other shapes.
-fn shapes(times: &mut Times, setup: &mut Setup, crowds: &mut Crowds) -> Outcome {
+fn shapes(times: &mut Times, setup: &mut Setup) -> Outcome {
     let shared = &mut setup.shared;
     run!(
         times,
@@ -117,8 +117,11 @@ fn shapes(times: &mut Times, setup: &mut Setup, crowds: &mut Crowds) -> Outcome 
         shapes::counted_datagram(&mut setup.datagrams, &setup.memory)
     );
     setup.cards.run();
-    drain(&mut setup.datagrams.cq)?;
-    let sum = &mut setup.sum;
+    drain(&mut setup.datagrams.cq)
+}
+
+/// Every loop over queues of many queue pairs.
+fn crowds(times: &mut Times, sum: &mut u64, crowds: &mut Crowds) -> Outcome {
     for typed in [false, true] {
         crowds.hundred.write()?;
         crowds.thousands.write()?;
@@ -148,10 +151,13 @@ fn main() -> Outcome {
     }
     if !has("usual") {
         threads::run(rounds, &mut times, &mut setup)?;
-        // By themselves: thousands of queues displace the others from the processor's caches.
-        let mut crowds = Crowds::new()?;
         for _ in 0..rounds {
-            shapes(&mut times, &mut setup, &mut crowds)?;
+            shapes(&mut times, &mut setup)?;
+        }
+        // By themselves: thousands of queues displace the others from the processor's caches.
+        let mut many = Crowds::new()?;
+        for _ in 0..rounds {
+            crowds(&mut times, &mut setup.sum, &mut many)?;
         }
     }
     println!("sum {} {}", setup.sum, setup.kept[0].wr_id);
