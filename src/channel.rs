@@ -73,15 +73,6 @@ impl CompletionChannel {
     #[doc(alias = "ibv_get_cq_event")]
     #[doc(alias = "ibv_ack_cq_events")]
     pub fn event(&self, timeout: Option<Duration>) -> Result<Option<CompletionEvent>> {
-        self.event_or(None, timeout)
-    }
-
-    /// The same; also returns `None` once `bell` was rung.
-    pub(crate) fn event_or(
-        &self,
-        bell: Option<&Bell>,
-        timeout: Option<Duration>,
-    ) -> Result<Option<CompletionEvent>> {
         let since = Instant::now();
         let mut is_over = false;
         loop {
@@ -93,12 +84,19 @@ impl CompletionChannel {
             // Another thread may have been faster; then the wait starts again.
             let left = timeout.map(|timeout| timeout.saturating_sub(since.elapsed()));
             let op = Op::GetCompletionEvent;
-            if is_over || !file.wait_readable_or(op, self.as_fd(), bell, left)? {
+            if is_over || !file.wait_readable_or(op, self.as_fd(), None, left)? {
                 return Ok(None);
             }
             // A descriptor that only looks readable must not extend the wait.
             is_over = left == Some(Duration::ZERO);
         }
+    }
+
+    /// Waits until there is an event, which it leaves there; false once `bell` was rung or the time
+    /// is up. One system call.
+    pub(crate) fn wait_or(&self, bell: Option<&Bell>, timeout: Option<Duration>) -> Result<bool> {
+        let file = &self.inner.context.inner.file;
+        file.wait_readable_or(Op::GetCompletionEvent, self.as_fd(), bell, timeout)
     }
 
     /// Takes the next event if there is one. One system call; never waits.

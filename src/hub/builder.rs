@@ -9,6 +9,7 @@ use uverbs_core::{Error, Op, Result};
 
 use super::Hub;
 use super::shared::{Shared, lock_srq};
+use super::spin::Policy;
 use crate::transport::Rc;
 use crate::{ProtectionDomain, QueuePairBuilder, owned};
 
@@ -44,8 +45,7 @@ pub(super) struct Settings {
     pub(super) buffer_size: usize,
     pub(super) buffers: usize,
     pub(super) backlog: usize,
-    pub(super) spin: Duration,
-    pub(super) is_adaptive: bool,
+    pub(super) spin: Policy,
     pub(super) keepalive: Option<Duration>,
     customize: Option<Arc<Customize>>,
 }
@@ -96,8 +96,7 @@ impl<'a> HubBuilder<'a> {
                 buffer_size: 4096,
                 buffers: 0,
                 backlog: 0,
-                spin: Duration::from_micros(20),
-                is_adaptive: false,
+                spin: Policy::Fixed(Duration::from_micros(20)),
                 keepalive: None,
                 customize: None,
             },
@@ -162,8 +161,13 @@ impl<'a> HubBuilder<'a> {
     /// How long to poll before sleeping until an event. Zero sleeps at once; [`Duration::MAX`]
     /// never does.
     pub fn spin(mut self, time: Duration) -> Self {
-        self.settings.spin = time;
-        self.settings.is_adaptive = false;
+        self.settings.spin = Policy::Fixed(time);
+        self
+    }
+
+    /// Polls for `time` before sleeping, but seldom while that finds nothing.
+    pub(crate) fn spin_if_useful(mut self, time: Duration) -> Self {
+        self.settings.spin = Policy::Finds(time);
         self
     }
 
@@ -171,8 +175,7 @@ impl<'a> HubBuilder<'a> {
     /// time doubles (from 10 µs) after a sleep that was short enough, and halves after one that was
     /// not. It begins at zero, so an idle hub does not poll at all.
     pub fn adaptive_spin(mut self, longest: Duration) -> Self {
-        self.settings.spin = longest;
-        self.settings.is_adaptive = true;
+        self.settings.spin = Policy::Sleeps(longest);
         self
     }
 
@@ -273,7 +276,6 @@ impl fmt::Debug for Settings {
             .field("buffers", &self.buffers)
             .field("backlog", &self.backlog)
             .field("spin", &self.spin)
-            .field("is_adaptive", &self.is_adaptive)
             .field("keepalive", &self.keepalive)
             .finish_non_exhaustive()
     }

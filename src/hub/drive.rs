@@ -11,7 +11,7 @@ use uverbs_core::{Error, ErrorKind, Op, Result};
 
 use super::bells::Bell;
 use super::error::ConnectionError;
-use super::shared::{Poller, Shared, lock_srq};
+use super::shared::{Event, Poller, Shared, lock_srq};
 use crate::Notify;
 
 /// How many completions a turn takes: after that, others get the completion queue's lock, and
@@ -48,8 +48,8 @@ impl Driver {
     /// Runs on this thread until the hub is closed.
     ///
     /// It polls for a [while](super::HubBuilder::spin) after each completion, and then sleeps until
-    /// the next: in two system calls, and another two where a completion wakes it. Several drivers
-    /// of one hub are no faster.
+    /// the next, in three system calls on rxe: it reads the event that ended the last sleep, asks
+    /// for another, and waits. Several drivers of one hub are no faster.
     ///
     /// # Errors
     /// What ended it, usually that the device was removed. All connections are closed then.
@@ -90,9 +90,15 @@ impl Driver {
         while !hub.is_closed() {
             let since = Instant::now();
             let mut taken = running.check(hub.turn())?;
-            while taken == 0 && since.elapsed() < hub.spin.time() && !hub.is_closed() {
-                yield_once().await;
-                taken = running.check(hub.turn())?;
+            if taken == 0 {
+                let spin = hub.spin.time();
+                while taken == 0 && since.elapsed() < spin && !hub.is_closed() {
+                    yield_once().await;
+                    taken = running.check(hub.turn())?;
+                }
+                if !spin.is_zero() {
+                    hub.spin.found(taken > 0);
+                }
             }
             if taken == 0 {
                 taken = running.check(hub.arm())?;
@@ -151,9 +157,12 @@ impl Shared {
         let mut poller = self.poller();
         let taken = self.take_completions(&mut poller, TURN);
         self.look_after(&mut poller);
-        let mut wake = std::mem::take(&mut poller.wake);
-        drop(poller);
-        self.bells.wake(&mut wake);
+        // Most often nobody is to be woken: then nothing is allocated.
+        if !poller.wake.is_empty() {
+            let mut wake = std::mem::take(&mut poller.wake);
+            drop(poller);
+            self.bells.wake(&mut wake);
+        }
         taken
     }
 
@@ -165,7 +174,9 @@ impl Shared {
 
     fn take_completions(&self, poller: &mut Poller, limit: usize) -> Result<usize> {
         let retired = self.retired().len();
-        let Poller { cq, wake, .. } = poller;
+        let Poller {
+            cq, wake, event, ..
+        } = poller;
         let table = self.table();
         let mut taken = 0;
         let mut shared_taken = false;
@@ -200,6 +211,9 @@ impl Shared {
         if let (true, Some(srq)) = (shared_taken, &self.srq) {
             self.fill(&mut lock_srq(srq));
         }
+        if taken > 0 && *event == Event::Awaited {
+            *event = Event::MayHaveCome;
+        }
         Ok(taken)
     }
 
@@ -208,16 +222,20 @@ impl Shared {
     /// [`sleep`](Self::sleep).
     pub(super) fn attempt(&self, limit: Duration, stop: impl Fn() -> bool) -> Result<usize> {
         let mut taken = self.turn()?;
+        if taken > 0 || limit.is_zero() {
+            return Ok(taken);
+        }
         let spin = self.spin.time().min(limit);
-        if taken == 0 && !spin.is_zero() {
+        if !spin.is_zero() {
             let since = Instant::now();
             while taken == 0 && since.elapsed() < spin && !self.is_closed() && !stop() {
                 std::hint::spin_loop();
                 taken = self.turn()?;
             }
-        }
-        if taken > 0 || limit.is_zero() {
-            return Ok(taken);
+            self.spin.found(taken > 0);
+            if taken > 0 {
+                return Ok(taken);
+            }
         }
         self.arm()
     }
@@ -226,14 +244,30 @@ impl Shared {
     fn arm(&self) -> Result<usize> {
         {
             let mut poller = self.poller();
-            if !poller.armed {
-                poller.cq.request_notification(Notify::Any)?;
-                poller.armed = true;
-            }
+            self.ask(&mut poller)?;
             // It may sleep next.
             poller.looked = 0;
         }
         self.turn()
+    }
+
+    /// Asks for an event if none is under way. One that has come is read here, and not when it
+    /// ended a sleep: completions do not wait for it.
+    fn ask(&self, poller: &mut Poller) -> Result<()> {
+        let has_come = match poller.event {
+            Event::NotAsked => false,
+            Event::Awaited => return Ok(()),
+            Event::MayHaveCome | Event::Come => match self.channel.try_event() {
+                Ok(_) => true,
+                Err(error) if error.kind() == ErrorKind::WouldBlock => false,
+                Err(error) => return Err(error),
+            },
+        };
+        if has_come || poller.event != Event::MayHaveCome {
+            poller.cq.request_notification(Notify::Any)?;
+        }
+        poller.event = Event::Awaited;
+        Ok(())
     }
 
     /// Takes the events that there are, and asks for another.
@@ -248,7 +282,7 @@ impl Shared {
     }
 
     fn heard_event(&self) {
-        self.poller().armed = false;
+        self.poller().event = Event::NotAsked;
     }
 
     /// How long to sleep at most: until keepalives are due.
@@ -259,18 +293,17 @@ impl Shared {
 
     /// Sleeps until there is an event, `bell` is rung, keepalives are due or `limit` has passed.
     pub(super) fn sleep(&self, bell: &Bell, limit: Duration) -> Result<()> {
-        let since = self.spin.is_adaptive().then(Instant::now);
+        let since = self.spin.follows_sleeps().then(Instant::now);
         let nap = self.nap().unwrap_or(Duration::MAX).min(limit);
         let limit = (nap < Duration::MAX).then_some(nap);
-        match self.channel.event_or(bell.descriptor(), limit)? {
-            Some(_) => {
-                self.heard_event();
-                if let Some(since) = since {
-                    let time = self.spin.time();
-                    self.spin.learn(time.saturating_add(since.elapsed()));
-                }
+        if self.channel.wait_or(bell.descriptor(), limit)? {
+            self.poller().event = Event::Come;
+            if let Some(since) = since {
+                let time = self.spin.time();
+                self.spin.learn(time.saturating_add(since.elapsed()));
             }
-            None => bell.silence(),
+        } else {
+            bell.silence();
         }
         Ok(())
     }

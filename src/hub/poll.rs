@@ -33,12 +33,16 @@ impl Connection {
     /// The oldest message, if there is one.
     pub(crate) fn try_message(&self) -> Poll<Result<Message, ConnectionError>> {
         let conn = self.conn();
+        if !conn.has_news() {
+            return Poll::Pending;
+        }
         let mut state = conn.lock();
         if let Some((message, refused)) = state.take_message(&conn.pool) {
             drop(state);
             conn.put_back(refused);
             return Poll::Ready(Ok(message));
         }
+        conn.found_none(&state);
         match state.over {
             Some(over) => Poll::Ready(Err(over)),
             None => Poll::Pending,
@@ -58,6 +62,10 @@ impl Connection {
 
     /// Gives the places back. Returns wakers that are no longer needed.
     pub(crate) fn leave(&self, places: &mut Places) -> [Option<Waker>; 2] {
+        // Most who come need not wait.
+        if places.receivers.is_none() && places.room.is_none() {
+            return [None, None];
+        }
         let mut state = self.conn().lock();
         [
             state.receivers.remove(&mut places.receivers),

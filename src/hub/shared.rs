@@ -73,12 +73,23 @@ impl Hasher for OfNumber {
 /// before the next sleep.
 const BETWEEN_LOOKS: u8 = 31;
 
+/// What is known of the event that was asked for last.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum Event {
+    /// There is none: none was asked for, or it was read.
+    NotAsked,
+    Awaited,
+    /// Completions were taken since it was asked for: it has come, or they came before.
+    MayHaveCome,
+    /// It can be read.
+    Come,
+}
+
 /// What only one thread does at a time.
 #[derive(Debug)]
 pub(super) struct Poller {
     pub(super) cq: CompletionQueue,
-    /// Whether an event was asked for and not yet read.
-    pub(super) armed: bool,
+    pub(super) event: Event,
     pub(super) ticked: Instant,
     /// In how many turns to look whether keepalives are due.
     pub(super) looked: u8,
@@ -111,12 +122,12 @@ impl Shared {
             pool: Arc::new(pool),
             turns: Turns::new(&bells)?,
             bells,
-            spin: Spin::new(settings.spin, settings.is_adaptive),
+            spin: Spin::new(settings.spin),
             settings,
             channel,
             poller: Mutex::new(Poller {
                 cq,
-                armed: false,
+                event: Event::NotAsked,
                 ticked: Instant::now(),
                 looked: 0,
                 wake: Vec::new(),

@@ -1,45 +1,98 @@
 //! How long to poll before sleeping.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
 /// What an adaptive time begins with when sleeps turn out to be short.
 const LEAST: Duration = Duration::from_micros(10);
 
-/// The time, which may follow how long sleeps last.
+/// After how many vain searches in a row the next ones are left out.
+const PATIENCE: u32 = 3;
+
+/// How many are left out at most: 2 to this power, less one.
+const RAREST: u32 = 5;
+
+/// The time, which may follow what came of it.
 #[derive(Debug)]
 pub(super) struct Spin {
     /// The present time, in nanoseconds; [`u64::MAX`] forever.
     now: AtomicU64,
-    /// The longest, if it is adaptive.
-    longest: Option<Duration>,
+    policy: Policy,
+    /// How many searches in a row were in vain, and how many are to be left out now.
+    vain: AtomicU32,
+    left_out: AtomicU32,
+}
+
+/// What the time follows.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum Policy {
+    /// Nothing.
+    Fixed(Duration),
+    /// How long sleeps last; up to this.
+    Sleeps(Duration),
+    /// Whether searches of this time found anything: while they do not, few are made.
+    Finds(Duration),
 }
 
 impl Spin {
-    pub(super) fn new(time: Duration, is_adaptive: bool) -> Self {
+    pub(super) fn new(policy: Policy) -> Self {
+        let first = match policy {
+            Policy::Fixed(time) | Policy::Finds(time) => time,
+            Policy::Sleeps(_) => Duration::ZERO,
+        };
         Self {
-            now: AtomicU64::new(if is_adaptive { 0 } else { nanoseconds(time) }),
-            longest: is_adaptive.then_some(time),
+            now: AtomicU64::new(nanoseconds(first)),
+            policy,
+            vain: AtomicU32::new(0),
+            left_out: AtomicU32::new(0),
         }
     }
 
-    pub(super) fn time(&self) -> Duration {
+    fn now(&self) -> Duration {
         match self.now.load(Ordering::Relaxed) {
             u64::MAX => Duration::MAX,
             now => Duration::from_nanos(now),
         }
     }
 
+    /// How long to search this time. What came of it is to be [told](Self::found).
+    pub(super) fn time(&self) -> Duration {
+        let left_out = self.left_out.load(Ordering::Relaxed);
+        if left_out > 0 {
+            // Of two threads one may count in vain, which changes little.
+            self.left_out.store(left_out - 1, Ordering::Relaxed);
+            return Duration::ZERO;
+        }
+        self.now()
+    }
+
+    /// Whether a search found anything before its time was up.
+    pub(super) fn found(&self, anything: bool) {
+        if !matches!(self.policy, Policy::Finds(_)) {
+            return;
+        }
+        if anything {
+            self.vain.store(0, Ordering::Relaxed);
+            return;
+        }
+        let vain = self.vain.load(Ordering::Relaxed).saturating_add(1);
+        self.vain.store(vain, Ordering::Relaxed);
+        let power = vain.saturating_sub(PATIENCE).min(RAREST);
+        self.left_out.store((1 << power) - 1, Ordering::Relaxed);
+    }
+
     /// Whether it learns how long sleeps last.
-    pub(super) fn is_adaptive(&self) -> bool {
-        self.longest.is_some()
+    pub(super) fn follows_sleeps(&self) -> bool {
+        matches!(self.policy, Policy::Sleeps(_))
     }
 
     /// Something came after a sleep, `after` the search for it began: searching for a little longer
     /// would have found it, or is a waste.
     pub(super) fn learn(&self, after: Duration) {
-        let Some(longest) = self.longest else { return };
-        let now = self.time();
+        let Policy::Sleeps(longest) = self.policy else {
+            return;
+        };
+        let now = self.now();
         let next = if after >= longest {
             let half = now / 2;
             if half < LEAST { Duration::ZERO } else { half }
@@ -63,16 +116,17 @@ mod tests {
     #[test]
     fn a_fixed_time_stays() {
         for time in [Duration::ZERO, LONGEST, Duration::MAX] {
-            let spin = Spin::new(time, false);
+            let spin = Spin::new(Policy::Fixed(time));
             spin.learn(LEAST);
             spin.learn(Duration::MAX);
+            (0..100).for_each(|_| spin.found(false));
             assert_eq!(spin.time(), time);
         }
     }
 
     #[test]
     fn an_adaptive_time_grows_with_short_sleeps_and_shrinks_with_long_ones() {
-        let spin = Spin::new(LONGEST, true);
+        let spin = Spin::new(Policy::Sleeps(LONGEST));
         assert_eq!(spin.time(), Duration::ZERO);
         let grown: Vec<_> = (0..4)
             .map(|_| {
@@ -88,5 +142,28 @@ mod tests {
             })
             .collect();
         assert_eq!(shrunk, [25_000, 12_500, 0, 0]);
+    }
+
+    /// How many of the next waits search, if that finds nothing.
+    fn searches(spin: &Spin, waits: usize) -> usize {
+        let in_vain = |_: &usize| {
+            let searches = !spin.time().is_zero();
+            if searches {
+                spin.found(false);
+            }
+            searches
+        };
+        (0..waits).filter(in_vain).count()
+    }
+
+    #[test]
+    fn what_finds_nothing_is_left_out_more_and_more_until_it_finds_something() {
+        let spin = Spin::new(Policy::Finds(LONGEST));
+        assert_eq!(searches(&spin, 4), 4, "at first all do");
+        assert_eq!(searches(&spin, 2 + 4 + 8 + 16), 4);
+        assert_eq!(searches(&spin, 320), 10, "one of 32 in the end");
+        while spin.time().is_zero() {}
+        spin.found(true);
+        assert_eq!(searches(&spin, 4), 4, "then all do again");
     }
 }

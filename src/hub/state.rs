@@ -1,6 +1,7 @@
 //! What a hub knows about one connection.
 
 use std::collections::VecDeque;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Waker;
 
@@ -33,6 +34,8 @@ pub(super) struct Conn {
     pub(super) sends: usize,
     /// How many messages from the shared receive queue may wait to be taken.
     backlog: usize,
+    /// Whether there may be a message, or it is over. Written under the lock.
+    news: AtomicBool,
     state: Mutex<State>,
 }
 
@@ -95,6 +98,7 @@ impl Conn {
             pool: Arc::clone(pool),
             sends: settings.sends as usize,
             backlog: settings.backlog,
+            news: AtomicBool::new(false),
             state: Mutex::new(State {
                 number,
                 short: receives,
@@ -102,6 +106,16 @@ impl Conn {
                 ..State::default()
             }),
         }
+    }
+
+    /// Whether a look at the messages is worth the lock.
+    pub(super) fn has_news(&self) -> bool {
+        self.news.load(Ordering::Acquire)
+    }
+
+    /// There was no message.
+    pub(super) fn found_none(&self, state: &State) {
+        self.news.store(state.over.is_some(), Ordering::Release);
     }
 
     pub(super) fn lock(&self) -> MutexGuard<'_, State> {
@@ -166,6 +180,7 @@ impl Conn {
         };
         let finished = qp.queue().complete(completion)?;
         state.heard = true;
+        self.news.store(true, Ordering::Release);
         if !finished.status().is_success() {
             state.lost(ConnectionError::Disconnected(finished.status()), wake);
         }
@@ -194,6 +209,7 @@ impl Conn {
     pub(super) fn complete_shared(&self, finished: Finished, wake: &mut Vec<Waker>) {
         let mut state = self.lock();
         state.heard = true;
+        self.news.store(true, Ordering::Release);
         if state.inbox.len() >= self.backlog && state.over.is_none() {
             state.lost(ConnectionError::Backlog, wake);
             // Whatever else arrives is not kept, even if the kernel refuses this.
@@ -357,7 +373,10 @@ impl Conn {
                 state.probing = true;
                 state.silent = 0;
             }
-            Err(refused) => state.lost(ConnectionError::Refused(refused.error), wake),
+            Err(refused) => {
+                state.lost(ConnectionError::Refused(refused.error), wake);
+                self.news.store(true, Ordering::Release);
+            }
         }
     }
 
@@ -372,6 +391,7 @@ impl Conn {
         let (qp, inbox) = {
             let mut state = self.lock();
             state.lost(why, &mut wake);
+            self.news.store(true, Ordering::Release);
             // The handshake ends its own queue pair.
             let qp = (state.qp).take_if(|qp| !matches!(qp, Queue::InHandshake(_)));
             (qp, std::mem::take(&mut state.inbox))
@@ -386,7 +406,9 @@ impl Conn {
 
     /// Nothing can be sent or received any more; what arrived can still be taken.
     pub(super) fn lose(&self, why: ConnectionError, wake: &mut Vec<Waker>) {
-        self.lock().lost(why, wake);
+        let mut state = self.lock();
+        state.lost(why, wake);
+        self.news.store(true, Ordering::Release);
     }
 }
 

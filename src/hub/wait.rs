@@ -135,7 +135,8 @@ impl Shared {
             self.sleep(&waiting.bell, left)
         };
         waiting.is_in_kernel.store(false, Ordering::SeqCst);
-        slept
+        slept?;
+        self.turn().map(|_| ())
     }
 
     /// Sleeps until this thread is woken or called, or the time is up.

@@ -322,7 +322,8 @@ impl State {
             return Err(StreamError::ShutDown);
         }
         self.writable(connection)?;
-        Ok(self.credits > 0 && self.has_room(connection))
+        // Whether there is room shows when it is posted.
+        Ok(self.credits > 0)
     }
 
     fn has_room(&mut self, connection: &Connection) -> bool {

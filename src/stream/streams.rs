@@ -98,8 +98,9 @@ impl StreamsBuilder {
         self
     }
 
-    /// How long whoever takes completions polls for more before sleeping, as
-    /// [`HubBuilder::spin`](crate::hub::HubBuilder::spin).
+    /// How long whoever takes completions polls for more before sleeping. While that finds
+    /// nothing, as with a peer that takes longer to answer, it is left out more and more often: at
+    /// most 31 times of 32. Once it finds something, it is always done.
     pub fn spin(mut self, time: Duration) -> Self {
         self.spin = time;
         self
@@ -148,7 +149,7 @@ impl StreamsBuilder {
             .receives(queue)
             .buffer_size(size)
             .buffers(buffers)
-            .spin(self.spin)
+            .spin_if_useful(self.spin)
             .queue_pairs(move |queue| {
                 let queue = queue.max_inline_data(INLINE);
                 match gid_index {

@@ -21,9 +21,9 @@ pub(crate) fn wait_readable(
     bell: Option<&Bell>,
     timeout: Option<Duration>,
 ) -> Result<Option<bool>, Errno> {
-    let start = Instant::now();
+    let start = timeout.map(|timeout| (Instant::now(), timeout));
+    let mut left = timeout;
     loop {
-        let left = timeout.map(|timeout| timeout.saturating_sub(start.elapsed()));
         let spec = left.map(|left| Timespec {
             tv_sec: left.as_secs().try_into().unwrap_or(i64::MAX),
             tv_nsec: left.subsec_nanos().into(),
@@ -34,7 +34,9 @@ pub(crate) fn wait_readable(
             look(fd, bell, spec.as_ref())
         };
         match found {
-            Err(Errno::INTR) => {}
+            Err(Errno::INTR) => {
+                left = start.map(|(start, timeout)| timeout.saturating_sub(start.elapsed()));
+            }
             found => return found,
         }
     }
