@@ -17,6 +17,17 @@ pub struct Call {
     pub what: What,
 }
 
+/// The connection manager's node.
+pub const CONNECTION_MANAGER: &str = "/dev/infiniband/rdma_cm";
+
+impl Call {
+    /// Whether it is on the connection manager, not on a device.
+    #[must_use]
+    pub fn is_of_connection_manager(&self) -> bool {
+        self.file == CONNECTION_MANAGER
+    }
+}
+
 /// A system call.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
@@ -44,6 +55,17 @@ pub enum What {
         reply: Hex,
         /// Driver data of the reply, as above.
         reply_driver: Hex,
+    },
+    /// A command of the connection manager by `write(2)`.
+    Cm {
+        /// The number.
+        command: u32,
+        /// The request after its header.
+        request: Hex,
+        /// An option's value, which is at an address in the request.
+        option: Hex,
+        /// The reply, with the length of the room for it.
+        reply: Hex,
     },
     /// `mmap(2)`.
     Map {

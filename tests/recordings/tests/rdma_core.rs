@@ -20,3 +20,9 @@ fn calls_on_rxe_are_those_of_rdma_core() {
 fn calls_on_connectx_are_those_of_rdma_core() {
     machine::mlx5();
 }
+
+#[test]
+#[ignore = "boots a machine; run by: cargo xtask test --level interop"]
+fn commands_of_the_connection_manager_are_those_of_librdmacm() {
+    machine::connection_manager();
+}

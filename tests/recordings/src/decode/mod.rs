@@ -3,7 +3,7 @@
 mod devx;
 mod driver;
 mod firmware;
-mod values;
+pub(crate) mod values;
 
 use uverbs::recorder;
 use uverbs_uapi::ib_user_ioctl_cmds::{
@@ -87,6 +87,7 @@ pub fn command(call: &Call, driver: u32, queries: &mut AsyncQueries) -> Command 
         }
         What::Read { bytes } => event(&bytes.0),
         What::Close => plain("close", "CONTEXT", &[]),
+        What::Cm { .. } => plain("connection manager", "CONTEXT", &[]),
     };
     queries.remember(&command);
     command.fd = call.fd;

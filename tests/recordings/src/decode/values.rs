@@ -193,7 +193,7 @@ fn gid_entries(bytes: &[u8]) -> Vec<Field> {
 }
 
 /// The fields of a struct of the kernel's headers.
-pub(super) fn of_struct(layout: &str, bytes: &[u8], out: bool) -> Option<Vec<Field>> {
+pub(crate) fn of_struct(layout: &str, bytes: &[u8], out: bool) -> Option<Vec<Field>> {
     let direction = if out { Direction::Out } else { Direction::In };
     let attributes = recorder::struct_fields(layout, bytes, direction)?;
     let mut fields = Vec::new();

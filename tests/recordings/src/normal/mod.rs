@@ -52,6 +52,7 @@ impl Recording {
         let mut names = Names::default();
         let mut queries = AsyncQueries::default();
         let mut recording = Self::default();
+        let calls = calls.iter().filter(|call| !call.is_of_connection_manager());
         for call in calls {
             let command = decode::command(call, driver, &mut queries);
             if is_probe(&command) || found_nothing(&command) {

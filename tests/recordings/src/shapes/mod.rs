@@ -64,7 +64,7 @@ impl Shape {
             What::Read { bytes } if call.errno == 0 => {
                 [("length".to_owned(), bytes.0.len().to_string())].into()
             }
-            What::Read { .. } | What::Close => return None,
+            What::Read { .. } | What::Cm { .. } | What::Close => return None,
         };
         if crate::normal::is_probe(&command) {
             return None;

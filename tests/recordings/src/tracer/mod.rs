@@ -6,6 +6,7 @@
 //! Between fork and exec only one `ptrace(2)` call is made.
 #![allow(unsafe_code, reason = "asks to be traced between fork and exec")]
 
+mod cm;
 mod memory;
 mod stop;
 

@@ -7,8 +7,9 @@ use nix::sys::ptrace;
 use nix::unistd::Pid;
 use uverbs_uapi::ib_user_verbs::IB_USER_VERBS_CMD_FLAG_EXTENDED;
 
+use super::cm;
 use super::memory::{read, word};
-use crate::raw::{Attr, Call, Hex, What};
+use crate::raw::{Attr, CONNECTION_MANAGER, Call, Hex, What};
 
 /// `RDMA_VERBS_IOCTL`.
 const RDMA_VERBS_IOCTL: u64 = 0xc018_1b01;
@@ -32,6 +33,7 @@ pub(super) struct Entry {
 enum Kind {
     Ioctl { header: Vec<u8>, attrs: Vec<Attr> },
     Write { bytes: Vec<u8> },
+    Cm { bytes: Vec<u8>, option: Vec<u8> },
     Map,
     Read,
     Close,
@@ -61,9 +63,15 @@ impl Entry {
         let file = rdma_file(pid, fd)?;
         let kind = match number {
             libc::SYS_ioctl if args[1] == RDMA_VERBS_IOCTL => ioctl(pid, args[2]),
-            libc::SYS_write => Kind::Write {
-                bytes: read(pid, args[1], usize::try_from(args[2]).ok()?),
-            },
+            libc::SYS_write => {
+                let bytes = read(pid, args[1], usize::try_from(args[2]).ok()?);
+                if file == CONNECTION_MANAGER {
+                    let option = cm::option(pid, &bytes);
+                    Kind::Cm { bytes, option }
+                } else {
+                    Kind::Write { bytes }
+                }
+            }
             libc::SYS_read => Kind::Read,
             libc::SYS_mmap => Kind::Map,
             libc::SYS_close => Kind::Close,
@@ -89,6 +97,7 @@ impl Entry {
         let what = match self.kind {
             Kind::Ioctl { header, attrs } => answered(pid, len, &header, attrs),
             Kind::Write { bytes } => legacy(pid, &bytes)?,
+            Kind::Cm { bytes, option } => cm::answered(pid, &bytes, option),
             Kind::Map => What::Map {
                 len: self.args[1],
                 protection: self.args[2],
@@ -109,14 +118,15 @@ impl Entry {
     }
 }
 
-/// The descriptor's file, if it is a verbs device or a source of its events.
+/// The descriptor's file, if it is a verbs device, a source of its events, or the connection
+/// manager.
 fn rdma_file(pid: Pid, fd: i32) -> Option<String> {
     let link: PathBuf = format!("/proc/{pid}/fd/{fd}").into();
     let file = std::fs::read_link(link).ok()?;
     let file = file.to_str()?;
     let events = ["infinibandevent", "devx_async"];
-    (file.starts_with("/dev/infiniband/uverbs") || events.iter().any(|name| file.contains(name)))
-        .then(|| file.to_owned())
+    let is_device = file.starts_with("/dev/infiniband/uverbs") || file == CONNECTION_MANAGER;
+    (is_device || events.iter().any(|name| file.contains(name))).then(|| file.to_owned())
 }
 
 fn ioctl(pid: Pid, address: u64) -> Kind {

@@ -92,7 +92,7 @@ impl Play {
 }
 
 /// The first line in which a text differs from its golden; or writes the golden.
-fn kept(name: &str, text: &str) -> Option<String> {
+pub(super) fn kept(name: &str, text: &str) -> Option<String> {
     let file = package().join("goldens").join(name);
     if std::env::var_os(WRITE).is_some() {
         std::fs::create_dir_all(file.parent()?).unwrap();

@@ -1,6 +1,9 @@
 //! The machines in which both kinds of programs run.
 
 mod agree;
+mod cm;
+
+pub(crate) use cm::connection_manager;
 
 use std::path::{Path, PathBuf};
 use std::process::Command as Compiler;
@@ -80,23 +83,33 @@ fn package() -> &'static Path {
 
 /// Compiles with Debian's headers and libraries and the system's compiler.
 fn oracle(folder: &Path) -> PathBuf {
-    let root = Packages::new(SUITE, &["libibverbs-dev", "libc6-dev"])
+    let sources = ["scenario.c", "mlx5.c", "objects.c"];
+    compiled(
+        &folder.join("scenario-theirs"),
+        &sources,
+        &["libibverbs-dev", "libc6-dev"],
+        &["-libverbs", "-lmlx5"],
+    )
+}
+
+fn compiled(program: &Path, sources: &[&str], packages: &[&str], libraries: &[&str]) -> PathBuf {
+    let root = Packages::new(SUITE, packages)
         .folder()
         .expect("Debian's packages");
-    let program = folder.join("scenario-theirs");
-    let sources =
-        ["scenario.c", "mlx5.c", "objects.c"].map(|name| package().join("oracle").join(name));
+    let sources = sources
+        .iter()
+        .map(|name| package().join("oracle").join(name));
     let output = Compiler::new("cc")
         .arg(format!("--sysroot={}", root.display()))
         .args(["-O1", "-Wall", "-Werror", "-o"])
-        .arg(&program)
+        .arg(program)
         .args(sources)
-        .args(["-libverbs", "-lmlx5"])
+        .args(libraries)
         .output()
         .expect("a C compiler `cc`: apt install gcc");
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "cc: {said}");
-    program
+    program.to_owned()
 }
 
 fn program(name: &str) -> PathBuf {
