@@ -8,6 +8,7 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::{Duration, Instant};
 
+use nix::sys::prctl::set_pdeathsig;
 use nix::sys::signal::{Signal, kill};
 use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use nix::unistd::{ForkResult, Pid, fork};
@@ -24,12 +25,14 @@ pub(crate) fn in_child(part: impl FnOnce()) {
     start(part).join();
 }
 
-/// Runs `part` in a child.
+/// Runs `part` in a child, which is killed when this thread ends.
 pub(crate) fn start(part: impl FnOnce()) -> Forked {
     // SAFETY: see the module.
     match unsafe { fork() }.expect("a process can be forked") {
         ForkResult::Parent { child } => Forked(child),
         ForkResult::Child => {
+            // A test that fails leaves none behind.
+            set_pdeathsig(Signal::SIGKILL).expect("a signal");
             let done = catch_unwind(AssertUnwindSafe(part));
             // SAFETY: ends the child at once, without what the harness would do at exit.
             unsafe { nix::libc::_exit(if done.is_ok() { DONE } else { 1 }) }
@@ -41,6 +44,13 @@ impl Forked {
     /// Its process id.
     pub(crate) fn pid(&self) -> Pid {
         self.0
+    }
+
+    /// Lets it go on after it has stopped itself.
+    pub(crate) fn go_on(&self) {
+        let status = waitpid(self.0, Some(WaitPidFlag::WUNTRACED));
+        assert_eq!(status, Ok(WaitStatus::Stopped(self.0, Signal::SIGSTOP)));
+        kill(self.0, Signal::SIGCONT).expect("the child is there");
     }
 
     /// Kills it.
