@@ -92,7 +92,7 @@ fn parameters(op: Op, id: &Id, asked: Option<&rdma_conn_param>) -> Answer<Connec
     })
 }
 
-fn connect(id: &Id, asked: Option<&rdma_conn_param>) -> Answer<()> {
+pub(crate) fn connect(id: &Id, asked: Option<&rdma_conn_param>) -> Answer<()> {
     let limits = id.device()?.limits;
     check(id, asked, limits)?;
     {
@@ -121,7 +121,7 @@ fn connect(id: &Id, asked: Option<&rdma_conn_param>) -> Answer<()> {
     Ok(())
 }
 
-fn accept(id: &Id, asked: Option<&rdma_conn_param>) -> Answer<()> {
+pub(crate) fn accept(id: &Id, asked: Option<&rdma_conn_param>) -> Answer<()> {
     let limits = id.device()?.limits;
     check(id, asked, limits)?;
     queue_pair(id, asked)?;
@@ -155,7 +155,12 @@ fn accept(id: &Id, asked: Option<&rdma_conn_param>) -> Answer<()> {
     })
 }
 
-fn reject(id: &Id, data: *const c_void, length: u8, reason: RejectReason) -> Answer<c_int> {
+pub(crate) fn reject(
+    id: &Id,
+    data: *const c_void,
+    length: u8,
+    reason: RejectReason,
+) -> Answer<c_int> {
     let given = if data.is_null() {
         &[]
     } else {
@@ -168,9 +173,9 @@ fn reject(id: &Id, data: *const c_void, length: u8, reason: RejectReason) -> Ans
 
 /// `ibv_transport_type`: the queue pairs of InfiniBand and Ethernet, and those of iWARP.
 const INFINIBAND: c_int = 0;
-const IWARP: c_int = 1;
+pub(crate) const IWARP: c_int = 1;
 
-fn disconnect(id: &Id) -> Answer<()> {
+pub(crate) fn disconnect(id: &Id) -> Answer<()> {
     let context = In::of(id.c.verbs.get()).get()?;
     let device = In::of(context.device).get()?;
     let state = match device.transport_type {

@@ -69,6 +69,14 @@ impl Event {
         }
     }
 
+    /// What the peer sent with it.
+    pub(crate) fn private_data(&self) -> &[u8] {
+        let length = self.connection().private_data_len.into();
+        self.private_data
+            .get(..length)
+            .unwrap_or(&self.private_data)
+    }
+
     /// Has the parameters carry what the program gave when it joined a group.
     pub(crate) fn carry(&mut self, context: *mut c_void) {
         self.c.param.conn.private_data = context;

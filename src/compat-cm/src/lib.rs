@@ -31,6 +31,7 @@ mod qp;
 mod qp_state;
 mod query;
 mod resolve;
+mod rsocket;
 mod sockets;
 mod srq;
 pub mod symbols;

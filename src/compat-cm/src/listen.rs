@@ -21,6 +21,12 @@ pub(crate) fn bind(id: &Id, address: *const c_void) -> Answer<()> {
     query::gids(id)
 }
 
+/// Has an id take requests.
+pub(crate) fn start(id: &Id, backlog: u32) -> Answer<()> {
+    cm::listen(&id.channel()?.file, id.number(), backlog)?;
+    query::addresses(id)
+}
+
 #[unsafe(no_mangle)]
 extern "C" fn rdma_bind_addr(id: Handle<Id>, address: *const c_void) -> c_int {
     minus_one(|| bind(id.get()?, address).map(|()| 0))
@@ -30,10 +36,7 @@ extern "C" fn rdma_bind_addr(id: Handle<Id>, address: *const c_void) -> c_int {
 #[unsafe(no_mangle)]
 extern "C" fn rdma_listen(id: Handle<Id>, backlog: c_int) -> c_int {
     minus_one(|| {
-        let id = id.get()?;
-        let backlog = u32::try_from(backlog).unwrap_or(0);
-        cm::listen(&id.channel()?.file, id.number(), backlog)?;
-        query::addresses(id)?;
+        start(id.get()?, u32::try_from(backlog).unwrap_or(0))?;
         Ok(0)
     })
 }

@@ -1,7 +1,6 @@
-//! The sockets of this library (`rsocket` and what is called with one), which are left out: they
-//! are a protocol of their own on top of connections. Programs that only mention them have to start
-//! nevertheless, and the loader looks for all names that a program mentions: calls answer
-//! EOPNOTSUPP.
+//! The functions of this library that wait for many sockets at a time (`repoll_…`), which are left
+//! out. Programs that only mention them have to start nevertheless, and the loader looks for all
+//! names that a program mentions: calls answer EOPNOTSUPP.
 //!
 //! # Safety
 //!
@@ -26,7 +25,5 @@ macro_rules! unsupported {
 }
 
 unsupported! {
-    raccept rbind rclose rconnect repoll_create repoll_ctl repoll_wait rfcntl rgetpeername
-    rgetsockname rgetsockopt riomap riounmap riowrite rlisten rpoll rread rreadv rrecv rrecvfrom
-    rrecvmsg rselect rsend rsendmsg rsendto rsetsockopt rshutdown rsocket rwrite rwritev
+    repoll_create repoll_ctl repoll_wait
 }

@@ -13,8 +13,9 @@ use std::mem::MaybeUninit;
 
 use uverbs_compat_base::abi::{
     Slot, ibv_ah_attr, ibv_comp_channel, ibv_context, ibv_cq, ibv_device, ibv_device_attr, ibv_ece,
-    ibv_gid, ibv_pd, ibv_port_attr, ibv_qp, ibv_qp_attr, ibv_qp_init_attr, ibv_qp_init_attr_ex,
-    ibv_srq, ibv_srq_init_attr, ibv_srq_init_attr_ex, ibv_xrcd, ibv_xrcd_init_attr, verbs_context,
+    ibv_gid, ibv_mr, ibv_pd, ibv_port_attr, ibv_qp, ibv_qp_attr, ibv_qp_init_attr,
+    ibv_qp_init_attr_ex, ibv_srq, ibv_srq_init_attr, ibv_srq_init_attr_ex, ibv_xrcd,
+    ibv_xrcd_init_attr, verbs_context,
 };
 use uverbs_core::cm::raw::{ib_uverbs_ah_attr, ib_uverbs_qp_attr};
 
@@ -42,6 +43,19 @@ unsafe extern "C" {
         vector: c_int,
     ) -> *mut ibv_cq;
     fn ibv_destroy_cq(cq: *mut ibv_cq) -> c_int;
+    fn ibv_get_cq_event(
+        channel: *mut ibv_comp_channel,
+        cq: *mut *mut ibv_cq,
+        cq_context: *mut *mut c_void,
+    ) -> c_int;
+    fn ibv_ack_cq_events(cq: *mut ibv_cq, events: u32);
+    fn ibv_reg_mr(
+        pd: *mut ibv_pd,
+        address: *mut c_void,
+        length: usize,
+        access: c_int,
+    ) -> *mut ibv_mr;
+    fn ibv_dereg_mr(mr: *mut ibv_mr) -> c_int;
     fn ibv_create_srq(pd: *mut ibv_pd, attr: *mut ibv_srq_init_attr) -> *mut ibv_srq;
     fn ibv_destroy_srq(srq: *mut ibv_srq) -> c_int;
     fn ibv_create_qp(pd: *mut ibv_pd, attr: *mut ibv_qp_init_attr) -> *mut ibv_qp;
@@ -135,6 +149,19 @@ functions! {
         vector: c_int
     ) -> *mut ibv_cq = made ibv_create_cq;
     fn destroy_cq(cq: *mut ibv_cq) -> () = done ibv_destroy_cq;
+    fn get_cq_event(
+        channel: *mut ibv_comp_channel,
+        cq: &mut *mut ibv_cq,
+        cq_context: &mut *mut c_void
+    ) -> () = done ibv_get_cq_event;
+    /// The memory stays registered, and there, until it is deregistered.
+    fn reg_mr(
+        pd: *mut ibv_pd,
+        address: *mut c_void,
+        length: usize,
+        access: c_int
+    ) -> *mut ibv_mr = made ibv_reg_mr;
+    fn dereg_mr(mr: *mut ibv_mr) -> () = done ibv_dereg_mr;
     fn destroy_srq(srq: *mut ibv_srq) -> () = done ibv_destroy_srq;
     fn modify_qp(qp: *mut ibv_qp, attr: &mut ibv_qp_attr, mask: c_int) -> () = done ibv_modify_qp;
     fn destroy_qp(qp: *mut ibv_qp) -> () = done ibv_destroy_qp;
@@ -160,6 +187,12 @@ pub(crate) fn query_port(context: *mut ibv_context, port: u8) -> Answer<ibv_port
     done(unsafe { ibv_query_port(context, port, attr.as_mut_ptr()) })?;
     // SAFETY: its fields are numbers, any bytes are valid.
     Ok(unsafe { attr.assume_init() })
+}
+
+/// Counts one event as dealt with.
+pub(crate) fn ack_cq_event(cq: *mut ibv_cq) {
+    // SAFETY: a queue that is not destroyed.
+    unsafe { ibv_ack_cq_events(cq, 1) };
 }
 
 /// Its index for netlink; -1 if it is not known.

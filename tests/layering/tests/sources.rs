@@ -55,27 +55,44 @@ const NO_CALLS: [(&str, &str, &str); 8] = [
 
 /// The libraries for C programs. They are one with the C library of their program: they set its
 /// errno, use its mutexes, which programs have in their structs, wait where threads may be
-/// cancelled, look up names as it does, and read files of sysfs for programs that ask for them.
+/// cancelled, look up names as it does, read files of sysfs for programs that ask for them, and
+/// have sockets with its constants and structs, which are waited for together with its own.
 const FOR_C: [&str; 3] = [
     "src/compat/src/",
     "src/compat-base/src/",
     "src/compat-cm/src/",
 ];
-const OF_C: [&str; 16] = [
+const OF_C: [&str; 32] = [
     "libc::AI_",
     "libc::E",
+    "libc::FD_",
+    "libc::F_",
     "libc::IPPROTO_",
+    "libc::IPV6_",
+    "libc::IP_",
+    "libc::MSG_",
     "libc::O_",
+    "libc::POLL",
+    "libc::PTHREAD_",
+    "libc::SHUT_",
     "libc::SOCK_",
+    "libc::SOL_",
+    "libc::SO_",
+    "libc::TCP_",
     "libc::__errno_location",
     "libc::addrinfo",
     "libc::calloc",
+    "libc::fcntl(",
     "libc::free(",
     "libc::freeaddrinfo(",
     "libc::getaddrinfo(",
+    "libc::iovec",
+    "libc::msghdr",
+    "libc::nfds_t",
+    "libc::poll",
     "libc::pthread_",
-    "libc::PTHREAD_",
     "libc::read(",
+    "libc::timeval",
     "libc::write(",
     "std::fs::read(",
 ];

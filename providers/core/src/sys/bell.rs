@@ -34,7 +34,8 @@ impl Bell {
         let _ = rustix::io::read(&self.0, &mut [0; 8]);
     }
 
-    pub(crate) fn as_fd(&self) -> BorrowedFd<'_> {
+    /// The descriptor, which is readable once it was rung.
+    pub fn as_fd(&self) -> BorrowedFd<'_> {
         self.0.as_fd()
     }
 }

@@ -1,0 +1,33 @@
+//! Sockets over connections (`rsocket` and what is called with one): streams in rsockets' protocol.
+//!
+//! Each side has a ring that the peer writes into, in two halves, and a list of two entries, in
+//! which the peer says where its halves are (`endpoint`, `memory`). A number that comes with each
+//! write says what it was (`wire`); both sides count messages, of which each may send as many as
+//! the other has receives for (`flow`). What a peer says is checked against what it was given, and
+//! only ever makes this side end the connection: offsets into this side's memory are never the
+//! peer's.
+//!
+//! `names` has the functions of the header, `calls` what they do, `stream` a socket, `connect`,
+//! `send`, `receive`, `close` what happens to it in this order. Threads sleep in `sleep`.
+
+mod calls;
+mod close;
+mod connect;
+mod endpoint;
+mod flow;
+mod iomap;
+mod keepalive;
+mod link;
+mod memory;
+mod names;
+mod options;
+mod poll;
+mod queues;
+mod receive;
+mod select;
+mod send;
+mod settings;
+mod sleep;
+mod stream;
+mod table;
+mod wire;
