@@ -147,3 +147,10 @@ fn the_vendors_functions_return_the_same() {
     assert!(said[0].lines().count() > 15, "{}", said[0]);
     assert_eq!(said[0], said[1], "ours (left), Debian's (right)");
 }
+
+/// What sockets do that `rstream` does not ask of them.
+#[test]
+fn sockets() {
+    let expected = ["parts", "both ways", "events", "options", "refused", "ends", "done"];
+    over(&[Ours], "sockets", &expected.join("\r\n"));
+}
