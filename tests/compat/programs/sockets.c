@@ -223,6 +223,30 @@ static void refused(void)
 	puts("refused");
 }
 
+/* A peer is connected before its connection is taken, and what it has sent by then is there. */
+static void early(void)
+{
+	struct pollfd fd = { listener, POLLIN, 0 };
+	int early, taken;
+
+	EXPECT(rpoll(&fd, 1, 100) == 0);
+	EXPECT(!rfcntl(listener, F_SETFL, O_NONBLOCK));
+	FAILS(raccept(listener, NULL, NULL), EAGAIN);
+	early = rsocket(AF_INET, SOCK_STREAM, 0);
+	EXPECT(!rconnect(early, (void *)&address, sizeof(address)));
+	EXPECT(rsend(early, "early", 5, 0) == 5);
+	EXPECT(rpoll(&fd, 1, 20000) == 1 && fd.revents == POLLIN);
+	taken = raccept(listener, NULL, NULL);
+	EXPECT(taken >= 0 && !rfcntl(taken, F_SETFL, 0));
+	EXPECT(rrecv(taken, copy, 10, 0) == 5);
+	EXPECT(!rclose(early) && !rclose(taken));
+	EXPECT(!rfcntl(listener, F_SETFL, 0));
+	/* Nobody takes these. */
+	early = rsocket(AF_INET, SOCK_STREAM, 0);
+	EXPECT(!rconnect(early, (void *)&address, sizeof(address)));
+	puts("early");
+}
+
 static void ends(void)
 {
 	struct pollfd fd = { .events = POLLIN };
@@ -271,6 +295,11 @@ int main(void)
 	options();
 	refused();
 	ends();
+	early();
+	/* Its port is free at once. */
+	EXPECT(!rclose(listener));
+	listener = rsocket(AF_INET, SOCK_STREAM, 0);
+	EXPECT(!rbind(listener, (void *)&address, length) && !rlisten(listener, 5));
 	EXPECT(!rclose(listener));
 	puts("done");
 	return 0;

@@ -151,6 +151,15 @@ fn the_vendors_functions_return_the_same() {
 /// What sockets do that `rstream` does not ask of them.
 #[test]
 fn sockets() {
-    let expected = ["parts", "both ways", "events", "options", "refused", "ends", "done"];
+    let expected = [
+        "parts",
+        "both ways",
+        "events",
+        "options",
+        "refused",
+        "ends",
+        "early",
+        "done",
+    ];
     over(&[Ours], "sockets", &expected.join("\r\n"));
 }

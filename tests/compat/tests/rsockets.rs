@@ -5,9 +5,11 @@
     reason = "a test fails by panicking"
 )]
 
+use std::time::Duration;
+
 use compat_tests::Library::{self, Debian, Ours};
 use compat_tests::by_address::{ADDRESS, Ready, Side, boot, finish, play};
-use testbed::Guest;
+use testbed::{Command, Guest, WindowSize};
 
 /// Which library the server and the client are run over.
 const PAIRS: [[Library; 2]; 3] = [[Ours, Ours], [Ours, Debian], [Debian, Ours]];
@@ -31,6 +33,13 @@ fn with_each(guest: &Guest, program: &str, args: &[&str], ready: Ready, end: &st
     }
 }
 
+/// How long a server may take to listen, and a copy to end.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// A terminal makes C programs print line by line.
+const WINDOW: WindowSize = WindowSize {
+    rows: 24,
+    columns: 200,
+};
 const LISTENS: Ready = Ready::Says("usec/xfer");
 
 /// Blocking, without blocking, and waiting for events; with data that are verified.
@@ -55,6 +64,17 @@ fn streams() {
     for args in games {
         with_each(&guest, "rstream", args, LISTENS, "custom");
     }
+    for libraries in PAIRS {
+        let args = [&["-T", "b", "-T", "v"], &OFTEN[..]].concat();
+        let address = "fd00:1::1";
+        let sides = ["-b", "-s"].map(|where_| [&[where_, address], &args[..]].concat());
+        let [server, client] = sides.each_ref().map(|args| Side {
+            program: "rstream",
+            args,
+        });
+        let outputs = play(&guest, server, LISTENS, client, libraries).unwrap();
+        assert!(outputs[1].stdout_text().contains("custom"));
+    }
     assert_eq!(finish(guest).unwrap(), [""; 0]);
 }
 
@@ -69,6 +89,86 @@ fn mapped_memory() {
     ];
     for args in games {
         with_each(&guest, "riostream", args, LISTENS, "custom");
+    }
+    assert_eq!(finish(guest).unwrap(), [""; 0]);
+}
+
+/// Files, by a server that takes one after the other.
+#[test]
+fn files() {
+    let guest = boot().unwrap();
+    let make = "head -c 3000001 /dev/urandom > /tmp/from";
+    guest.run(Command::shell(make)).unwrap().check().unwrap();
+    for [server, client] in PAIRS {
+        let listens = Side {
+            program: "rcopy",
+            args: &[],
+        };
+        let server = guest.spawn(listens.over(server)).unwrap();
+        server.wait_for_text("waiting", PATIENCE).unwrap();
+        for _ in 0..2 {
+            let to = format!("{ADDRESS}:/tmp/to");
+            let sends = client.run("rcopy", &["/tmp/from", &to]).timeout(PATIENCE);
+            guest.run(sends).unwrap().check().unwrap();
+            let compare = Command::shell("cmp /tmp/from /tmp/to && rm /tmp/to");
+            guest.run(compare).unwrap().check().unwrap();
+        }
+        server.kill().unwrap();
+    }
+    assert_eq!(finish(guest).unwrap(), [""; 0]);
+}
+
+/// Peers with another protocol are refused, and a peer that dies is noticed.
+#[test]
+fn bad_peers() {
+    let guest = boot().unwrap();
+    let endless = ["-T", "b", "-S", "1000", "-C", "1000000", "-I", "1000"];
+    for client in [Ours, Debian] {
+        let side = Side {
+            program: "rstream",
+            args: &endless,
+        };
+        let server = guest.spawn(side.over(Ours)).unwrap();
+        server.wait_for_text("usec/xfer", PATIENCE).unwrap();
+        let stranger = client.run("ucmatose", &["-s", ADDRESS]).timeout(PATIENCE);
+        let refused = guest.run(stranger).unwrap().stdout_text();
+        assert!(refused.contains("RDMA_CM_EVENT_REJECTED"), "{refused}");
+        assert!(!server.has_ended());
+        let with_address = [&["-s", ADDRESS], &endless[..]].concat();
+        let side = Side {
+            program: "rstream",
+            args: &with_address,
+        };
+        let client = guest.spawn(side.over(client)).unwrap();
+        client.wait_for_text("usec/xfer", PATIENCE).unwrap();
+        std::thread::sleep(Duration::from_secs(3));
+        assert!(!server.has_ended());
+        client.kill().unwrap();
+        assert!(server.wait().unwrap().check().is_err());
+    }
+    assert_eq!(finish(guest).unwrap(), [""; 0]);
+}
+
+/// A program of the system's sockets, which a library of Debian's turns into these.
+#[test]
+fn preloaded() {
+    const LIBRARY: &str = "/usr/lib/x86_64-linux-gnu/rsocket/librspreload.so";
+    let guest = boot().unwrap();
+    let args = ["-T", "s", "-T", "b", "-S", "1000", "-C", "100", "-I", "3"];
+    for libraries in PAIRS {
+        let [server, client] = libraries.map(|library| {
+            let command = library.run("rstream", &args).with_terminal(WINDOW);
+            command.env("LD_PRELOAD", LIBRARY).timeout(PATIENCE)
+        });
+        let server = guest.spawn(server).unwrap();
+        server.wait_for_text("usec/xfer", PATIENCE).unwrap();
+        // Not a socket of the system: those are listed with this port.
+        let listed = guest.run(Command::shell("grep -c ':1D2F .* 0A ' /proc/net/tcp"));
+        assert_eq!(listed.unwrap().stdout_text().trim(), "0");
+        let client = guest.run(client.args(["-s", ADDRESS])).unwrap();
+        let said = client.check().unwrap().stdout_text();
+        assert!(said.contains("custom"), "{said}");
+        server.wait().unwrap().check().unwrap();
     }
     assert_eq!(finish(guest).unwrap(), [""; 0]);
 }

@@ -61,7 +61,7 @@ impl Stream {
             Phase::Open => {
                 let _ = self.shutdown(libc::SHUT_RDWR);
             }
-            Phase::Listening => self.flow().phase = Phase::Closed,
+            Phase::Listening => self.stop_listening(),
             _ => {}
         }
         self.sleepers.wake();

@@ -1,21 +1,21 @@
-//! From an address to a connection, and from a request: one step after the other, each begun here
-//! and ended by an event, so that no step has to be waited for.
+//! From an address to a connection: one step after the other, each begun here and ended by an
+//! event, so that no step has to be waited for.
 
+use std::sync::TryLockError;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, TryLockError};
 
-use uverbs_core::cm::{EventKind, RejectReason};
+use uverbs_core::cm::EventKind;
 
 use super::endpoint::Endpoint;
 use super::flow::Phase;
-use super::link::{Arrived, Link};
+use super::link::Arrived;
 use super::sleep;
-use super::stream::{NOT_CONNECTED, RESET, Stream, WOULD_BLOCK, lock};
+use super::stream::{NOT_CONNECTED, RESET, Stream, lock};
 use super::wire::{HELLO, Hello};
 use crate::abi::{Storage, rdma_conn_param};
 use crate::answer::Answer;
 use crate::errno::Code;
-use crate::{connect, listen, option, resolve};
+use crate::{connect, option, resolve};
 
 /// Repetitions of a look-up that takes too long; each may take twice as long as the one before.
 const RETRIES: u32 = 6;
@@ -191,7 +191,7 @@ impl Stream {
     }
 
     /// Makes the queues and the memory.
-    fn prepare(&self) -> Answer<&Endpoint> {
+    pub(super) fn prepare(&self) -> Answer<&Endpoint> {
         let sizes = lock(&self.options).sizes;
         let endpoint = Endpoint::new(&self.link, sizes)?;
         self.flow().begin(endpoint.sizes);
@@ -216,7 +216,7 @@ impl Stream {
     }
 
     /// What the peer said is the beginning.
-    fn begin(&self, hello: Hello) -> Answer<()> {
+    pub(super) fn begin(&self, hello: Hello) -> Answer<()> {
         self.connected()?.set_remote(hello);
         self.flow().open(&hello);
         Ok(())

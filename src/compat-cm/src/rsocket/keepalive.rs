@@ -92,6 +92,10 @@ impl Stream {
             return;
         };
         let mut flow = self.flow();
+        // Before that, what has arrived waits for the handshake's end.
+        if flow.phase != Phase::Open {
+            return;
+        }
         self.process(endpoint, &mut flow);
         if flow.phase == Phase::Open && flow.control() {
             let message = Message::Control(Control::KeepAlive);

@@ -8,8 +8,9 @@
 //! peer's.
 //!
 //! `names` has the functions of the header, `calls` what they do, `stream` a socket, `connect`,
-//! `send`, `receive`, `close` what happens to it in this order. Threads sleep in `sleep`.
+//! `accept`, `send`, `receive`, `close` what happens to it in this order. Threads sleep in `sleep`.
 
+mod accept;
 mod calls;
 mod close;
 mod connect;

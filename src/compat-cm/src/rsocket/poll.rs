@@ -24,7 +24,7 @@ impl Stream {
             phase = self.flow().phase;
         }
         match phase {
-            Phase::Listening if sleep::is_ready(self.link.fd) => events & libc::POLLIN,
+            Phase::Listening if self.has_waiting() => events & libc::POLLIN,
             Phase::New | Phase::Opening | Phase::Listening => 0,
             Phase::Refused => (events & (libc::POLLIN | libc::POLLOUT)) | libc::POLLERR,
             Phase::Open | Phase::Closed | Phase::Broken => self.ready_connected(events),
@@ -58,6 +58,10 @@ impl Stream {
 
     /// The descriptors to be slept at; asks for an event.
     fn prepare_sleep(&self) -> [c_int; 2] {
+        // What a listener's thread has answered is told by the bell.
+        if self.flow().phase == Phase::Listening {
+            return [-1; 2];
+        }
         let queue = match self.connected() {
             Ok(endpoint) if !self.is_opening() => {
                 self.arm(endpoint, &mut self.flow());

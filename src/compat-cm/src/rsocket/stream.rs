@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 
 use uverbs_core::cm::EventKind;
 
+use super::accept::Listening;
 use super::connect::Step;
 use super::endpoint::Endpoint;
 use super::flow::{Flow, Phase};
@@ -33,6 +34,7 @@ const LOOKS_EVERY: Duration = Duration::from_millis(10);
 
 pub(super) struct Stream {
     pub(super) maps: Mutex<Maps>,
+    pub(super) listening: Listening,
     pub(super) endpoint: OnceLock<Endpoint>,
     pub(super) link: Link,
     pub(super) options: Mutex<Options>,
@@ -56,6 +58,7 @@ impl Stream {
     pub(super) fn new(link: Link, options: Options, is_nonblocking: bool) -> Self {
         Self {
             maps: Mutex::default(),
+            listening: Listening::default(),
             endpoint: OnceLock::new(),
             link,
             options: Mutex::new(options),
