@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/uio.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #define EXPECT(what) \
@@ -247,6 +248,24 @@ static void early(void)
 	puts("early");
 }
 
+/* A child has none of its parent's sockets, which stay as they are. */
+static void forked(void)
+{
+	int status;
+	pid_t child = fork();
+
+	if (!child) {
+		FAILS(rclose(listener), EBADF);
+		FAILS(rsend(one, "a", 1, 0), EBADF);
+		FAILS(rclose(one), EBADF);
+		exit(0);
+	}
+	EXPECT(waitpid(child, &status, 0) == child && status == 0);
+	EXPECT(rsend(one, "after", 5, 0) == 5);
+	EXPECT(rrecv(other, copy, 5, MSG_WAITALL) == 5);
+	puts("forked");
+}
+
 static void ends(void)
 {
 	struct pollfd fd = { .events = POLLIN };
@@ -294,6 +313,7 @@ int main(void)
 	events();
 	options();
 	refused();
+	forked();
 	ends();
 	early();
 	/* Its port is free at once. */

@@ -157,6 +157,7 @@ fn sockets() {
         "events",
         "options",
         "refused",
+        "forked",
         "ends",
         "early",
         "done",

@@ -1,21 +1,40 @@
 //! Sockets by their numbers. A number is a descriptor that its socket keeps open, so it stands for
 //! no other one before the last call with it has ended.
+//!
+//! A child after `fork` has the descriptors, but neither the memory nor the threads of its parent's
+//! sockets. It finds none of them, and leaves them as they are: they are the parent's.
 
 use std::collections::BTreeMap;
 use std::ffi::c_int;
+use std::mem::ManuallyDrop;
 use std::sync::{Arc, PoisonError, RwLock};
+
+use uverbs_core::sys::ForkToken;
 
 use super::stream::Stream;
 use crate::answer::Answer;
 use crate::errno::Code;
 
-static TABLE: RwLock<BTreeMap<c_int, Arc<Stream>>> = RwLock::new(BTreeMap::new());
+/// A socket, and the process that it is of.
+struct Entry {
+    socket: ManuallyDrop<Arc<Stream>>,
+    process: ForkToken,
+}
+
+static TABLE: RwLock<BTreeMap<c_int, Entry>> = RwLock::new(BTreeMap::new());
+
+const NO_SOCKET: Code = Code::new(libc::EBADF);
 
 /// Adds a socket: its number.
 pub(super) fn add(socket: Arc<Stream>) -> c_int {
     let number = socket.link.fd;
+    let entry = Entry {
+        socket: ManuallyDrop::new(socket),
+        process: ForkToken::current(),
+    };
     let mut table = TABLE.write().unwrap_or_else(PoisonError::into_inner);
-    table.insert(number, socket);
+    // If there is another one, it is the parent's.
+    table.insert(number, entry);
     number
 }
 
@@ -23,11 +42,23 @@ pub(super) fn add(socket: Arc<Stream>) -> c_int {
 /// EBADF: there is none.
 pub(super) fn find(number: c_int) -> Answer<Arc<Stream>> {
     let table = TABLE.read().unwrap_or_else(PoisonError::into_inner);
-    table.get(&number).cloned().ok_or(Code::new(libc::EBADF))
+    let entry = table
+        .get(&number)
+        .filter(|entry| entry.process.is_current());
+    entry
+        .map(|entry| Arc::clone(&entry.socket))
+        .ok_or(NO_SOCKET)
 }
 
 /// Takes one out.
+///
+/// # Errors
+/// As [`find`].
 pub(super) fn remove(number: c_int) -> Answer<Arc<Stream>> {
     let mut table = TABLE.write().unwrap_or_else(PoisonError::into_inner);
-    table.remove(&number).ok_or(Code::new(libc::EBADF))
+    let entry = table.remove(&number).ok_or(NO_SOCKET)?;
+    if !entry.process.is_current() {
+        return Err(NO_SOCKET);
+    }
+    Ok(ManuallyDrop::into_inner(entry.socket))
 }
