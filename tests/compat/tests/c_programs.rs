@@ -164,3 +164,10 @@ fn sockets() {
     ];
     over(&[Ours], "sockets", &expected.join("\r\n"));
 }
+
+/// Nothing that a socket's peer says has it read or write outside of its memory, or wait for ever.
+#[test]
+fn peers_that_lie() {
+    let expected = ["too much", "nothing", "nowhere", "odd", "done"];
+    over(&[Ours], "liar", &expected.join("\r\n"));
+}
