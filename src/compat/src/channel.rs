@@ -9,9 +9,9 @@
 //! inlined.
 #![allow(unsafe_code, reason = "exports names; reads from a descriptor")]
 
-use std::cell::Cell;
 use std::ffi::{c_int, c_void};
 use std::os::fd::{AsRawFd as _, OwnedFd};
+use std::sync::atomic::{AtomicI32, Ordering};
 
 use uverbs_core::contract;
 
@@ -42,7 +42,7 @@ impl Channel {
 
     /// Counts the completion queues that use it.
     pub(crate) fn count(&self, by: c_int) {
-        self.c.refcnt.set(self.c.refcnt.get() + by);
+        self.c.refcnt.fetch_add(by, Ordering::AcqRel);
     }
 
     /// The context it is of.
@@ -61,7 +61,7 @@ extern "C" fn ibv_create_comp_channel(context: Handle<Context>) -> *mut ibv_comp
             c: ibv_comp_channel {
                 context: context.raw(),
                 fd: fd.as_raw_fd(),
-                refcnt: Cell::new(0),
+                refcnt: AtomicI32::new(0),
             },
             fd,
         };
@@ -74,7 +74,7 @@ extern "C" fn ibv_create_comp_channel(context: Handle<Context>) -> *mut ibv_comp
 extern "C" fn ibv_destroy_comp_channel(channel: Handle<Channel>) -> c_int {
     number(|| {
         let channel = channel.get()?;
-        if channel.c.refcnt.get() != 0 {
+        if channel.c.refcnt.load(Ordering::Acquire) != 0 {
             return Err(Code::BUSY);
         }
         channel.context().get()?.leave();

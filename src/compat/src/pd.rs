@@ -127,6 +127,12 @@ impl Pd {
                         *domain = Some(shared);
                         Code::BUSY
                     })?;
+                    // More than the domain's own two: another thread has made something and not
+                    // counted it yet.
+                    if Arc::strong_count(sole.object()) > 2 {
+                        *domain = Some(Arc::new(sole));
+                        return Err(Code::BUSY);
+                    }
                     KernelObject::destroy_shared(sole.into_object())?;
                     Ok::<_, Code>(())
                 })?;

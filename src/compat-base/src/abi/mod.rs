@@ -2,7 +2,7 @@
 //! offsets with the real header.
 //!
 //! Members of unnamed unions have the name of one of them. What this library changes after it gave
-//! a struct to C is a `Cell`.
+//! a struct to C is a `Cell`, or an atomic if no lock protects it.
 #![allow(
     clippy::pub_underscore_fields,
     clippy::struct_field_names,

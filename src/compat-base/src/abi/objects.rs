@@ -2,6 +2,7 @@
 
 use std::cell::Cell;
 use std::ffi::{c_int, c_void};
+use std::sync::atomic::AtomicI32;
 
 use super::{Slot, ibv_context, structs};
 use crate::wait::{Condition, Mutex};
@@ -49,7 +50,7 @@ structs! {
     struct ibv_comp_channel {
         context: *mut ibv_context,
         fd: c_int,
-        refcnt: Cell<c_int>,
+        refcnt: AtomicI32,
     }
     struct ibv_cq {
         context: *mut ibv_context,

@@ -12,9 +12,10 @@ use uverbs_uapi::rdma_user_cm::RDMA_USER_CM_CMD_GET_EVENT;
 
 use crate::fake::FakeKernel;
 use crate::fault::ActiveFaults;
-use crate::files::{Event, FileId, Role, is_nonblocking};
+use crate::files::{FileId, Role, is_nonblocking};
 use crate::seen::{CallKind, Seen};
 use crate::state::State;
+use crate::waiting::Event;
 use crate::{cm, engine, event, ioctl, legacy};
 
 impl FakeKernel {
@@ -32,15 +33,18 @@ impl FakeKernel {
             if matches!(file.role, Role::Device | Role::ConnectionManager) {
                 return Err(Errno::INVAL);
             }
-            if let Some(event) = file.queue.front()
+            let read = file.waiting.settle();
+            event::count_all(&mut state, &read);
+            let file = state.files.get_mut(id).ok_or(Errno::BADF)?;
+            if let Some(event) = file.waiting.front()
                 && event.bytes.len() > buffer.len()
             {
                 return Err(Errno::INVAL);
             }
-            if let Some(event) = file.pop(fd) {
+            if let Some(event) = file.waiting.pop(fd) {
                 return Ok(deliver_event(&mut state, event, buffer, faults));
             }
-            if file.is_closed() {
+            if file.waiting.is_closed() {
                 return Err(Errno::IO);
             }
             if is_nonblocking(fd) {
@@ -238,7 +242,7 @@ impl FakeKernel {
         cm::check(&state, command)?;
         loop {
             let file = state.files.get_mut(id).ok_or(Errno::BADF)?;
-            if let Some(event) = file.pop(fd) {
+            if let Some(event) = file.waiting.pop(fd) {
                 cm::deliver(&mut state, &event, command, faults);
                 return Ok(());
             }

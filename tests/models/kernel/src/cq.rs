@@ -8,9 +8,10 @@ use zerocopy::IntoBytes;
 
 use crate::device::{self, MAX_CQE};
 use crate::event;
-use crate::files::{Event, FileId};
+use crate::files::FileId;
 use crate::ring::{Ring, Side};
 use crate::state::{Counts, Kind, Owner, State};
+use crate::waiting::Event;
 use uverbs_core::error::Errno;
 
 /// Size of a queue element: the kernel's internal completion, which is longer than the one it
@@ -144,7 +145,7 @@ pub(super) fn complete(state: &mut State, id: u32, wc: &ib_uverbs_wc, solicited:
     .as_bytes()
     .to_vec();
     if let Some(file) = cq.channel.and_then(|channel| state.files.get_mut(channel)) {
-        file.push(Event {
+        file.waiting.push(Event {
             bytes,
             owner: Some(Owner::Completion(id)),
         });

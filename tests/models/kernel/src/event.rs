@@ -4,8 +4,9 @@ use uverbs_uapi::ib_user_verbs::ib_uverbs_async_event_desc;
 use zerocopy::IntoBytes;
 
 use crate::cm;
-use crate::files::{Event, FileId, Role};
+use crate::files::{FileId, Role};
 use crate::state::{AfterRemoval, Kind, Owner, State};
+use crate::waiting::Event;
 
 /// `IB_EVENT_CQ_ERR`.
 pub(super) const CQ_ERR: u32 = 0;
@@ -40,7 +41,7 @@ pub(super) fn raise(state: &mut State, kind: Kind, id: u32, event_type: u32) {
         return;
     };
     if let Some(file) = state.files.get_mut(file) {
-        file.push(Event {
+        file.waiting.push(Event {
             bytes: bytes(element, event_type),
             owner: Some(Owner::Asynchronous(kind, id)),
         });
@@ -54,7 +55,7 @@ pub(super) fn broadcast(state: &mut State, element: u64, event_type: u32) {
         .iter_mut()
         .filter(|file| matches!(file.role, Role::Events(_)))
     {
-        file.push(Event {
+        file.waiting.push(Event {
             bytes: bytes(element, event_type),
             owner: None,
         });
@@ -73,7 +74,14 @@ pub(super) fn remove_device(state: &mut State, after: AfterRemoval) {
         .iter_mut()
         .filter(|file| matches!(file.role, Role::Channel(_)))
     {
-        file.close();
+        file.waiting.close();
+    }
+}
+
+/// Counts events that the process read from a descriptor.
+pub(super) fn count_all(state: &mut State, read: &[Event]) {
+    for owner in read.iter().filter_map(|event| event.owner) {
+        count(state, owner);
     }
 }
 

@@ -1,18 +1,17 @@
 //! The descriptors that the fake returns, and the events pending on them.
 //!
-//! Every descriptor is the read end of a pipe, so that `poll(2)` works on it: the pipe contains one
-//! byte while an event is pending, and the write end is closed when the device is gone. The fake
-//! keeps only the write end. So when the last copy of a descriptor is closed, in any process, the
+//! Every descriptor is the read end of a pipe, so that `poll(2)` and `read(2)` work on it: the pipe
+//! contains the pending events, and the write end is closed when the device is gone. The fake keeps
+//! only the write end. So when the last copy of a descriptor is closed, in any process, the
 //! pipe is in an error state, which an epoll instance over all pipes reports.
 
-use std::collections::VecDeque;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 
 use rustix::event::{Timespec, epoll};
-use rustix::fs::{Mode, OFlags, fcntl_getfl};
+use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 use rustix::pipe::{PipeFlags, pipe_with};
 
-use crate::state::Owner;
+use crate::waiting::Waiting;
 use uverbs_core::error::Errno;
 
 /// Identifies a file by a serial number.
@@ -41,14 +40,6 @@ impl Role {
     }
 }
 
-/// An event that was not read yet.
-#[derive(Debug)]
-pub(super) struct Event {
-    pub(super) bytes: Vec<u8>,
-    /// The event's owner, for the counts that a destroy returns.
-    pub(super) owner: Option<Owner>,
-}
-
 /// One open file.
 #[derive(Debug)]
 pub(super) struct File {
@@ -56,76 +47,7 @@ pub(super) struct File {
     pub(super) role: Role,
     raw: RawFd,
     pipe: u64,
-    /// `None` once the device is gone.
-    writer: Option<OwnedFd>,
-    pub(super) queue: VecDeque<Event>,
-    /// Whether the byte is in the pipe.
-    signalled: bool,
-}
-
-impl File {
-    pub(super) fn push(&mut self, event: Event) {
-        if let Some(writer) = &self.writer {
-            self.queue.push_back(event);
-            if !self.signalled {
-                // Fails if the last descriptor was closed meanwhile, which the next reaping finds.
-                self.signalled = rustix::io::write(writer, &[1]).is_ok();
-            }
-        }
-    }
-
-    /// Takes an event for a read from `fd`, which is a descriptor of this file.
-    pub(super) fn pop(&mut self, fd: BorrowedFd<'_>) -> Option<Event> {
-        let event = self.queue.pop_front();
-        if self.signalled && self.queue.is_empty() {
-            self.signalled = rustix::io::read(fd, &mut [0; 1]).is_err();
-        }
-        event
-    }
-
-    /// Drops the unread events of `owner`.
-    pub(super) fn forget(&mut self, owner: Owner) {
-        self.queue.retain(|event| event.owner != Some(owner));
-        if self.signalled && self.queue.is_empty() {
-            self.signalled = self.withdraw().is_err();
-        }
-    }
-
-    /// Takes the byte out of the pipe without using a descriptor of the process.
-    ///
-    /// # Errors
-    /// The errno of reopening the pipe. The descriptor then stays readable until it is read from.
-    fn withdraw(&self) -> Result<(), Errno> {
-        // Miri's pipes have no names.
-        let writer = self.writer.as_ref().filter(|_| !cfg!(miri));
-        let writer = writer.ok_or(Errno::NOTSUP)?;
-        let reader = rustix::fs::open(
-            format!("/proc/self/fd/{}", writer.as_raw_fd()),
-            OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC,
-            Mode::empty(),
-        )?;
-        rustix::io::read(reader, &mut [0; 1]).map(drop)
-    }
-
-    /// Takes the unread events that match.
-    pub(super) fn take(&mut self, matches: impl Fn(&Event) -> bool) -> Vec<Event> {
-        let (taken, left): (VecDeque<_>, _) = self.queue.drain(..).partition(matches);
-        self.queue = left;
-        if self.signalled && self.queue.is_empty() {
-            self.signalled = self.withdraw().is_err();
-        }
-        Vec::from(taken)
-    }
-
-    /// Closes the stream, because its object is gone: pending events can still be read, then reads
-    /// fail with EIO.
-    pub(super) fn close(&mut self) {
-        self.writer = None;
-    }
-
-    pub(super) fn is_closed(&self) -> bool {
-        self.writer.is_none()
-    }
+    pub(super) waiting: Waiting,
 }
 
 /// The files of one kernel: open ones, and those whose object ended before they were closed.
@@ -144,6 +66,10 @@ impl Files {
     /// The errno of `pipe2(2)`, `epoll_create1(2)` and `epoll_ctl(2)`.
     pub(super) fn open(&mut self, role: Role) -> Result<(FileId, OwnedFd), Errno> {
         let (reader, writer) = pipe_with(PipeFlags::CLOEXEC)?;
+        // What does not fit waits here, and not the fake.
+        if !cfg!(miri) {
+            fcntl_setfl(&writer, OFlags::NONBLOCK)?;
+        }
         let closings = match &mut self.closings {
             Some(closings) => closings,
             none => none.insert(epoll::create(epoll::CreateFlags::CLOEXEC)?),
@@ -158,9 +84,7 @@ impl Files {
             role,
             raw: reader.as_raw_fd(),
             pipe: pipe_of(reader.as_fd())?,
-            writer: Some(writer),
-            queue: VecDeque::new(),
-            signalled: false,
+            waiting: Waiting::new(writer, role == Role::ConnectionManager),
         });
         Ok((id, reader))
     }
@@ -187,7 +111,7 @@ impl Files {
 
     /// The open files.
     pub(super) fn iter(&self) -> impl Iterator<Item = &File> {
-        self.list.iter().filter(|file| !file.is_closed())
+        self.list.iter().filter(|file| !file.waiting.is_closed())
     }
 
     pub(super) fn iter_mut(&mut self) -> impl Iterator<Item = &mut File> {

@@ -74,6 +74,7 @@ mod schema;
 mod seen;
 mod srq;
 mod state;
+mod waiting;
 
 pub use device_profile::DeviceProfile;
 pub use device_text::ProfileError;

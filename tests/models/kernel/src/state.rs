@@ -12,6 +12,7 @@ use crate::ah::Ah;
 use crate::cm::{self, Manager};
 use crate::cq::Cq;
 use crate::device_profile::DeviceProfile;
+use crate::event;
 use crate::fault::Script;
 use crate::files::{FileId, Files};
 use crate::mr::Mr;
@@ -21,6 +22,7 @@ use crate::qp::Qp;
 use crate::ring::Shared;
 use crate::seen::Seen;
 use crate::srq::Srq;
+use crate::waiting::Event;
 use uverbs_core::error::Errno;
 use uverbs_core::types::DriverId;
 
@@ -272,12 +274,19 @@ impl State {
 
     /// Removes an object of the device, with its unread events.
     fn release(&mut self, kind: Kind, id: u32) -> Counts {
+        let its = [Owner::Asynchronous(kind, id), Owner::Completion(id)];
+        let its = if kind == Kind::Cq {
+            &its[..]
+        } else {
+            &its[..1]
+        };
+        let mut read = Vec::new();
         for file in self.files.iter_mut() {
-            file.forget(Owner::Asynchronous(kind, id));
-            if kind == Kind::Cq {
-                file.forget(Owner::Completion(id));
-            }
+            let is_its = |event: &Event| event.owner.is_some_and(|owner| its.contains(&owner));
+            read.extend(file.waiting.settle());
+            read.extend(file.waiting.remove(is_its).read);
         }
+        event::count_all(self, &read);
         match kind {
             Kind::Cq => self.cqs.remove(&id).map(|cq| cq.counts),
             Kind::Qp => self.qps.remove(&id).map(|qp| qp.counts),

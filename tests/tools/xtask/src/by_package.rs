@@ -19,10 +19,10 @@ pub(crate) struct Selection {
 }
 
 impl Selection {
-    /// All tests of one package.
-    pub(crate) fn of(package: &str) -> Self {
+    /// All tests of these packages.
+    pub(crate) fn of(packages: &[&str]) -> Self {
         Self {
-            package: vec![package.to_owned()],
+            package: packages.iter().map(|&name| name.to_owned()).collect(),
             filters: Vec::new(),
         }
     }

@@ -2,9 +2,12 @@
 
 use testbed::host;
 
+/// The tests of the library for C programs, called as these call it.
+pub(crate) const C_CALLERS: &str = "c-callers-tests";
+
 /// The packages that need no machine: the stack, and the tests that run it on the fake kernel, on
-/// rings and against hostile kernels.
-pub(crate) const PACKAGES: [&str; 7] = [
+/// rings and against hostile kernels, and as C programs.
+pub(crate) const PACKAGES: [&str; 8] = [
     "uverbs-core",
     "uverbs-rxe",
     "uverbs-mlx5",
@@ -12,6 +15,7 @@ pub(crate) const PACKAGES: [&str; 7] = [
     "uverbs-fake",
     "fake-tests",
     "hostile-tests",
+    C_CALLERS,
 ];
 
 /// The test that measures what objects cost.

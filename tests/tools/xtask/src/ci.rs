@@ -57,7 +57,7 @@ const MORE: [(&str, &str); 7] = [
     ),
     (
         "cargo xtask tsan",
-        "other packages than the tests on the fake kernel",
+        "other packages than the tests on the fake kernel and those of C callers",
     ),
     (
         "cargo xtask miri",

@@ -1,7 +1,7 @@
 //! `cargo xtask tsan`: tests that need no machine, under ThreadSanitizer.
 
 use crate::by_package::{Selection, Verdicts};
-use crate::cargo::{TARGET, TIMED};
+use crate::cargo::{C_CALLERS, TARGET, TIMED};
 use clap::Args;
 use std::process::{Command, ExitCode};
 use testbed::cargo::{command_of, workspace};
@@ -27,10 +27,10 @@ pub(crate) struct Options {
 
 impl Options {
     /// What is fast enough to run along with all the other checks: threads that share handles,
-    /// memory and rings.
+    /// memory and rings, and threads of C programs.
     pub(crate) fn share() -> Self {
         Self {
-            selection: Selection::of("fake-tests"),
+            selection: Selection::of(&["fake-tests", C_CALLERS]),
         }
     }
 }

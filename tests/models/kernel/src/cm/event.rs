@@ -10,8 +10,9 @@ use zerocopy::{Immutable, IntoBytes};
 use super::command::give;
 use super::{Phase, request};
 use crate::fault::ActiveFaults;
-use crate::files::{Event, FileId};
+use crate::files::FileId;
 use crate::state::{Owner, State};
+use crate::waiting::Event;
 
 /// `enum rdma_cm_event_type`.
 pub(super) mod kind {
@@ -99,7 +100,7 @@ pub(super) fn record(
 
 pub(super) fn push(state: &mut State, file: FileId, owner: Owner, record: &rdma_ucm_event_resp) {
     if let Some(file) = state.files.get_mut(file) {
-        file.push(Event {
+        file.waiting.push(Event {
             bytes: record.as_bytes().to_vec(),
             owner: Some(owner),
         });
@@ -137,7 +138,7 @@ pub(super) fn unread_requests(state: &mut State, wanted: u32) -> usize {
     let of_listener = |event: &&Event| matches!(event.owner, Some(Owner::Request { listener, .. }) if listener == wanted);
     let files = state.files.iter_mut();
     files
-        .map(|file| file.queue.iter().filter(of_listener).count())
+        .map(|file| file.waiting.iter().filter(of_listener).count())
         .sum()
 }
 
@@ -159,7 +160,7 @@ pub(super) fn forget(state: &mut State, id: u32) -> Vec<u32> {
     let dropped: Vec<Event> = state
         .files
         .iter_mut()
-        .flat_map(|file| file.take(is_its))
+        .flat_map(|file| file.waiting.remove(is_its).removed)
         .collect();
     let child = |event: &Event| match event.owner {
         Some(Owner::Request { child, .. }) => Some(child),

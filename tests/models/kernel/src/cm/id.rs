@@ -151,11 +151,11 @@ pub(super) fn migrate(
     let moved = state
         .files
         .get_mut(old)
-        .map(|file| file.take(|event| is_its(event.owner)))
+        .map(|file| file.waiting.remove(|event| is_its(event.owner)).removed)
         .unwrap_or_default();
     if let Some(file) = state.files.get_mut(file) {
         for event in moved {
-            file.push(event);
+            file.waiting.push(event);
         }
     }
     Ok(reported)

@@ -14,6 +14,7 @@ use super::request::way_to;
 use super::{Join, Phase};
 use crate::files::FileId;
 use crate::state::{Owner, State};
+use crate::waiting::Event;
 
 /// `ENOTSUPP` of the kernel, which has no name outside.
 const NOT_SUPPORTED: i32 = 524;
@@ -87,7 +88,8 @@ pub(super) fn leave(
         return Err(Errno::INVAL);
     }
     for file in state.files.iter_mut() {
-        file.forget(Owner::Join(request.id));
+        let is_its = |event: &Event| event.owner == Some(Owner::Join(request.id));
+        file.waiting.remove(is_its);
     }
     let left = state.cm.joins.remove(&request.id);
     Ok(left.map_or(0, |join| join.reported))
