@@ -15,6 +15,7 @@ use uverbs_core::types::{
 use crate::abi::{ibv_ah, ibv_ah_attr, ibv_gid, ibv_global_route, ibv_pd, ibv_wc};
 use crate::answer::{Answer, minus_one, negative, number, pointer};
 use crate::context::Context;
+use crate::dv;
 use crate::errno::Code;
 use crate::pd::Pd;
 use crate::pointer::{Handle, In, Object, Out};
@@ -24,10 +25,19 @@ use crate::pointer::{Handle, In, Object, Out};
 pub(crate) struct Ah {
     c: ibv_ah,
     pub(crate) address: Address,
+    /// What the vendor's header has made of it.
+    pub(crate) mapping: dv::Mapping,
 }
 
 impl Object for Ah {
     type C = ibv_ah;
+}
+
+impl Ah {
+    /// The opened device it is on.
+    pub(crate) fn context(&self) -> Handle<Context> {
+        Handle::of(self.c.context)
+    }
 }
 
 /// An address as the provider takes it.
@@ -87,6 +97,7 @@ fn create(pd: Handle<Pd>, attr: &ibv_ah_attr) -> Answer<*mut ibv_ah> {
             handle: address.number(),
         },
         address,
+        mapping: dv::Mapping::default(),
     };
     Ok(Ah::to_c(Box::into_raw(Box::new(ah))))
 }
@@ -103,6 +114,7 @@ extern "C" fn ibv_destroy_ah(ah: Handle<Ah>) -> c_int {
         // SAFETY: an object of this library, leaked from a box; the program gives it up.
         let own = *unsafe { Box::from_raw(ah.raw().cast::<Ah>()) };
         let pd: *mut ibv_pd = own.c.pd;
+        drop(own.mapping);
         own.address.destroy()?;
         Handle::<Pd>::of(pd).get()?.users.remove();
         Ok(())

@@ -39,6 +39,8 @@ pub(crate) struct Context {
     pub(crate) users: Users,
     /// Numbers of queue pairs that nobody gets.
     pub(crate) reserved: dv::Reserved,
+    /// The login to encryption of everybody who names none.
+    pub(crate) login: dv::OwnLogin,
     device: Handle<Device>,
     events: OwnedFd,
     /// The descriptor of an imported context.
@@ -152,6 +154,7 @@ impl Context {
             sysfs: Sysfs::at(options().sysfs_root),
             users: Users::new(),
             reserved: dv::Reserved::default(),
+            login: dv::OwnLogin::default(),
             device,
             events,
             given: None,

@@ -5,7 +5,9 @@
 //! destroys the objects that they created when the context ends. It leaves the meaning of a command
 //! to the device: errors there are returned with the firmware's status and syndrome.
 
+mod crypto;
 mod event;
+mod mapping;
 mod object;
 mod query;
 mod reply;
@@ -25,7 +27,9 @@ use uverbs_uapi::mlx5_user_ioctl_cmds::{
     MLX5_IB_OBJECT_DEVX,
 };
 
+pub use crypto::{CryptoCaps, CryptoLogin, DataKey, DataKeyInfo, DataKeyInit, DataKeySize};
 pub use event::{Eqe, Event, EventChannel, EventType};
+pub use mapping::AddressMapping;
 pub use object::{DevxObject, Parent};
 pub use query::{QueryReplies, QueryReply};
 pub use reserved::ReservedNumbers;

@@ -39,7 +39,13 @@ pub const MODIFY_GENERAL_OBJECT: u16 = 0xa01;
 /// Queries a general object.
 pub const QUERY_GENERAL_OBJECT: u16 = 0xa02;
 
+/// The general object that is a key of data.
+pub const DATA_KEY: u16 = 0x0c;
+/// The general object that is a login to encryption.
+pub const CRYPTO_LOGIN: u16 = 0x1f;
 /// The general object that is an element of the scheduling tree.
 pub const SCHEDULING_ELEMENT: u16 = 0x26;
 /// The general object that reserves numbers of queue pairs.
 pub const RESERVED_NUMBERS: u16 = 0x2c;
+/// The general object that ties an address to a queue pair.
+pub const ADDRESS_MAPPING: u16 = 0x3a;

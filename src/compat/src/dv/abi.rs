@@ -46,6 +46,39 @@ structs! {
         log_max_num_deks: u8,
         flags: u32,
     }
+    struct mlx5dv_crypto_login_attr {
+        credential_id: u32,
+        import_kek_id: u32,
+        credential: [u8; 48],
+        comp_mask: u64,
+    }
+    struct mlx5dv_crypto_login_attr_ex {
+        credential_id: u32,
+        import_kek_id: u32,
+        credential: *const c_void,
+        credential_len: usize,
+        comp_mask: u64,
+    }
+    struct mlx5dv_crypto_login_query_attr {
+        state: u32,
+        comp_mask: u64,
+    }
+    /// With the login that C knows the address of only.
+    struct mlx5dv_dek_init_attr {
+        key_size: u32,
+        has_keytag: u8,
+        key_purpose: u32,
+        pd: *mut ibv_pd,
+        opaque: [u8; 8],
+        key: [u8; 128],
+        comp_mask: u64,
+        crypto_login: *mut mlx5dv_crypto_login_obj,
+    }
+    struct mlx5dv_dek_attr {
+        state: u32,
+        opaque: [u8; 8],
+        comp_mask: u64,
+    }
     struct mlx5dv_reg {
         value: u32,
         mask: u32,
@@ -324,6 +357,8 @@ macro_rules! opaque {
 }
 
 opaque! {
+    mlx5dv_crypto_login_obj
+    mlx5dv_dek
     mlx5dv_devx_obj
     mlx5dv_flow_matcher
     mlx5dv_sched_node

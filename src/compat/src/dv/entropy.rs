@@ -1,4 +1,5 @@
-//! Ports of bonds, source ports of UDP, and reserved numbers of queue pairs.
+//! Ports of bonds, source ports of UDP, reserved numbers of queue pairs, and addresses that are
+//! tied to one.
 //!
 //! # Safety
 //!
@@ -10,9 +11,10 @@ use std::sync::{Mutex, PoisonError};
 
 use uverbs_any::Of as _;
 use uverbs_mlx5::QueuePair;
-use uverbs_mlx5::devx::ReservedNumbers;
+use uverbs_mlx5::devx::{AddressMapping, ReservedNumbers};
 
 use super::devx::firmware;
+use crate::ah::Ah;
 use crate::answer::{Answer, number};
 use crate::context::Context;
 use crate::errno::Code;
@@ -111,4 +113,22 @@ extern "C" fn mlx5dv_reserved_qpn_alloc(context: Handle<Context>, into: Out<u32>
 #[unsafe(no_mangle)]
 extern "C" fn mlx5dv_reserved_qpn_dealloc(context: Handle<Context>, qpn: u32) -> c_int {
     number(|| context.get()?.reserved.give_back(qpn))
+}
+
+/// The queue pair that an address is tied to, until the address is destroyed.
+#[derive(Default)]
+pub(crate) struct Mapping(Mutex<Option<AddressMapping>>);
+
+/// Only the first one counts, as in rdma-core.
+#[unsafe(no_mangle)]
+extern "C" fn mlx5dv_map_ah_to_qp(ah: Handle<Ah>, qp_number: u32) -> c_int {
+    number(|| {
+        let ah = ah.get()?;
+        let devx = firmware(ah.context())?;
+        let mut mapping = ah.mapping.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if mapping.is_none() {
+            *mapping = Some(devx.map_address(&ah.address, qp_number)?);
+        }
+        Ok(())
+    })
 }

@@ -14,7 +14,6 @@ use uverbs_mlx5::{IndirectKey, KeyOptions};
 use super::abi::{mlx5dv_mkey, mlx5dv_mkey_err, mlx5dv_mkey_init_attr};
 use super::own;
 use crate::answer::{Answer, number, pointer};
-use crate::context::Context;
 use crate::errno::Code;
 use crate::lock::Locked;
 use crate::pd::Pd;
@@ -123,10 +122,4 @@ extern "C" fn _mlx5dv_mkey_check(
     _length: usize,
 ) -> c_int {
     number(|| key.get().and(Err(Code::INVALID)))
-}
-
-/// ENOENT: nobody is logged in, because logins to encryption are not supported.
-#[unsafe(no_mangle)]
-extern "C" fn mlx5dv_crypto_logout(context: Handle<Context>) -> c_int {
-    number(|| own(context.get()?).and(Err(Code::NO_ENTRY)))
 }

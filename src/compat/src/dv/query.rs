@@ -15,7 +15,7 @@ use super::abi::{
     mlx5dv_context, mlx5dv_cqe_comp_caps, mlx5dv_dci_streams_caps, mlx5dv_reg,
     mlx5dv_striding_rq_caps, mlx5dv_sw_parsing_caps,
 };
-use super::own;
+use super::{crypto, own};
 use crate::abi::{ibv_device_attr_ex, ibv_packet_pacing_caps, ibv_pci_atomic_caps, ibv_tso_caps};
 use crate::answer::{Answer, number};
 use crate::context::Context;
@@ -109,6 +109,7 @@ mod mask {
     pub(super) const DC_PAGING: u64 = 1 << 7;
     pub(super) const LAG_PORTS: u64 = 1 << 9;
     pub(super) const DCI_STREAMS: u64 = 1 << 11;
+    pub(super) const CRYPTO: u64 = 1 << 13;
     pub(super) const DC_READS: u64 = 1 << 14;
     pub(super) const REGISTER_C0: u64 = 1 << 15;
 }
@@ -196,6 +197,9 @@ fn fill(context: &Context, attr: &mut mlx5dv_context) -> Answer<()> {
             value: caps.register_c0.value,
             mask: caps.register_c0.mask,
         };
+    }
+    if offer(mask::CRYPTO) {
+        attr.crypto_caps = crypto::caps(context);
     }
     if wanted & (mask::DC_READS | mask::LAG_PORTS) != 0 {
         let general = group(context, GENERAL);

@@ -1,6 +1,7 @@
 //! Firmware commands, on a kernel that answers by a script.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
+mod crypto;
 mod events;
 mod memory;
 mod objects;
