@@ -13,7 +13,8 @@ use std::cell::Cell;
 use std::ffi::{c_char, c_int, c_void};
 
 use uverbs_compat_base::abi::{
-    ibv_ah_attr, ibv_comp_channel, ibv_context, ibv_cq, ibv_gid, ibv_pd, ibv_qp, ibv_srq, structs,
+    ibv_ah_attr, ibv_comp_channel, ibv_context, ibv_cq, ibv_gid, ibv_pd, ibv_qp, ibv_sa_path_rec,
+    ibv_srq, structs,
 };
 
 structs! {
@@ -102,29 +103,6 @@ structs! {
         comp_mask: u32,
         join_flags: u32,
         addr: *const c_void,
-    }
-    /// Of `infiniband/sa.h`.
-    #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-    struct ibv_sa_path_rec {
-        dgid: [u64; 2],
-        sgid: [u64; 2],
-        dlid: u16,
-        slid: u16,
-        raw_traffic: c_int,
-        flow_label: u32,
-        hop_limit: u8,
-        traffic_class: u8,
-        reversible: c_int,
-        numb_path: u8,
-        pkey: u16,
-        sl: u8,
-        mtu_selector: u8,
-        mtu: u8,
-        rate_selector: u8,
-        rate: u8,
-        packet_life_time_selector: u8,
-        packet_life_time: u8,
-        preference: u8,
     }
 }
 

@@ -10,13 +10,13 @@ use std::ffi::{c_int, c_void};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
-use uverbs_compat_base::abi::ibv_qp_init_attr;
+use uverbs_compat_base::abi::{ibv_qp_init_attr, ibv_sa_path_rec};
 use uverbs_core::cm::{self, PortSpace};
 use uverbs_core::types::{Ece, QpType};
 
 use crate::abi::{
-    Storage, ibv_sa_path_rec, port_space, qp_type, rdma_addr, rdma_cm_id, rdma_event_channel,
-    rdma_ib_addr, rdma_route,
+    Storage, port_space, qp_type, rdma_addr, rdma_cm_id, rdma_event_channel, rdma_ib_addr,
+    rdma_route,
 };
 use crate::answer::{Answer, minus_one};
 use crate::channel::{self, Channel};

@@ -45,7 +45,7 @@ pub use uverbs_compat_base::abi::Layout;
 
 /// The layouts of all structs of the header.
 pub fn layouts() -> impl Iterator<Item = &'static Layout> {
-    abi::STRUCTS.iter()
+    abi::STRUCTS.iter().chain(uverbs_compat_base::abi::PATHS)
 }
 
 /// The functions of libibverbs that this one calls.

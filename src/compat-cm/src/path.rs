@@ -1,8 +1,7 @@
 //! Path records: from the form in which the subnet administrator sends them to that of the header.
 
+use uverbs_compat_base::abi::{ibv_gid, ibv_sa_path_rec};
 use uverbs_core::cm::PathRecord;
-
-use crate::abi::ibv_sa_path_rec;
 
 /// The selector of a value that is exactly as given.
 const EXACTLY: u8 = 2;
@@ -20,7 +19,9 @@ fn take<const N: usize>(record: &[u8; 64], at: usize) -> [u8; N] {
 pub(crate) fn to_c(path: &PathRecord) -> ibv_sa_path_rec {
     let record = &path.record;
     let word = |at| u16::from_ne_bytes(take(record, at));
-    let gid = |at| [0, 8].map(|half: usize| u64::from_ne_bytes(take(record, at + half)));
+    let gid = |at| ibv_gid {
+        raw: take(record, at),
+    };
     let [byte_54, byte_55, byte_56] = take(record, 54);
     let [traffic_class, reversible_and_number] = take(record, 48);
     let label_and_hops = u32::from_be_bytes(take(record, 44));
@@ -59,8 +60,8 @@ mod tests {
         record[..58].copy_from_slice(&counted);
         record[49] = 0x83;
         let path = to_c(&PathRecord { flags: 5, record });
-        assert_eq!(path.dgid[0].to_ne_bytes(), counted[8..16]);
-        assert_eq!(path.sgid[1].to_ne_bytes(), counted[32..40]);
+        assert_eq!(path.dgid.raw, counted[8..24]);
+        assert_eq!(path.sgid.raw, counted[24..40]);
         assert_eq!(path.dlid.to_ne_bytes(), [40, 41]);
         assert_eq!(path.flow_label.to_ne_bytes(), [0, 44, 45, 46]);
         assert_eq!(path.hop_limit, 47);

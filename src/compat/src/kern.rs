@@ -9,7 +9,9 @@
 use std::ffi::{CString, c_char, c_int};
 use std::sync::OnceLock;
 
-use crate::abi::{ibv_ah_attr, ibv_gid, ibv_global_route, ibv_qp_attr, ibv_qp_cap};
+use crate::abi::{
+    ibv_ah_attr, ibv_gid, ibv_global_route, ibv_qp_attr, ibv_qp_cap, ibv_sa_path_rec,
+};
 use crate::answer::{Answer, minus_one};
 use crate::env;
 use crate::errno::Code;
@@ -91,37 +93,11 @@ struct KernelPath {
     preference: u8,
 }
 
-/// `struct ibv_sa_path_rec`.
-#[derive(Clone, Copy)]
-#[repr(C)]
-#[expect(clippy::struct_field_names, reason = "names of the header")]
-struct Path {
-    dgid: ibv_gid,
-    sgid: ibv_gid,
-    dlid: u16,
-    slid: u16,
-    raw_traffic: c_int,
-    flow_label: u32,
-    hop_limit: u8,
-    traffic_class: u8,
-    reversible: c_int,
-    numb_path: u8,
-    pkey: u16,
-    sl: u8,
-    mtu_selector: u8,
-    mtu: u8,
-    rate_selector: u8,
-    rate: u8,
-    packet_life_time_selector: u8,
-    packet_life_time: u8,
-    preference: u8,
-}
-
 const _: () = {
     assert!(size_of::<KernelAddress>() == 32);
     assert!(size_of::<KernelQueuePair>() == 144);
     assert!(size_of::<KernelPath>() == 64);
-    assert!(size_of::<Path>() == 64);
+    assert!(size_of::<ibv_sa_path_rec>() == 64);
 };
 
 fn address(kernel: &KernelAddress) -> ibv_ah_attr {
@@ -196,9 +172,9 @@ extern "C" fn ibv_copy_qp_attr_from_kern(into: Out<ibv_qp_attr>, kernel: In<Kern
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn ibv_copy_path_rec_from_kern(into: Out<Path>, kernel: In<KernelPath>) {
+extern "C" fn ibv_copy_path_rec_from_kern(into: Out<ibv_sa_path_rec>, kernel: In<KernelPath>) {
     let Ok(kernel) = kernel.get() else { return };
-    into.put_if_any(Path {
+    into.put_if_any(ibv_sa_path_rec {
         dgid: ibv_gid { raw: kernel.dgid },
         sgid: ibv_gid { raw: kernel.sgid },
         dlid: kernel.dlid,
@@ -222,7 +198,7 @@ extern "C" fn ibv_copy_path_rec_from_kern(into: Out<Path>, kernel: In<KernelPath
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn ibv_copy_path_rec_to_kern(into: Out<KernelPath>, path: In<Path>) {
+extern "C" fn ibv_copy_path_rec_to_kern(into: Out<KernelPath>, path: In<ibv_sa_path_rec>) {
     let Ok(path) = path.get() else { return };
     into.put_if_any(KernelPath {
         dgid: path.dgid.raw,

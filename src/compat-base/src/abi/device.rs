@@ -219,7 +219,7 @@ structs! {
 }
 
 /// `union ibv_gid`, which has words of 8 bytes.
-#[derive(Clone, Copy, Default)]
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 #[repr(C, align(8))]
 pub struct ibv_gid {
     pub raw: [u8; 16],

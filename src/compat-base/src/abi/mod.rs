@@ -15,11 +15,13 @@
 mod attributes;
 mod device;
 mod objects;
+mod path;
 mod work;
 
 pub use attributes::*;
 pub use device::*;
 pub use objects::*;
+pub use path::*;
 pub use work::*;
 
 /// The layout of one struct.
@@ -33,7 +35,7 @@ pub struct Layout {
     pub fields: &'static [(&'static str, usize)],
 }
 
-/// The layouts of all structs.
+/// The layouts of all structs of `infiniband/verbs.h`.
 pub fn layouts() -> impl Iterator<Item = &'static Layout> {
     [ATTRIBUTES, DEVICES, OBJECTS, WORK].into_iter().flatten()
 }
