@@ -25,7 +25,11 @@ unsafe impl Sync for Piece {}
 
 impl Piece {
     /// All of it unused.
-    #[expect(clippy::new_without_default, reason = "for statics")]
+    #[expect(
+        clippy::new_without_default,
+        clippy::large_stack_arrays,
+        reason = "for statics"
+    )]
     pub const fn new() -> Self {
         Self {
             bytes: UnsafeCell::new([0; SIZE]),
