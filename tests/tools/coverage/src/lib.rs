@@ -10,7 +10,13 @@
 //! seen: # Linux 6.12.48+deb13-amd64
 //! seen: ioctl ok UVERBS_OBJECT_PD UVERBS_METHOD_PD_DESTROY UVERBS_ATTR_DESTROY_PD_HANDLE
 //! seen: write error IB_USER_VERBS_CMD_CREATE_CQ
+//! seen: write ok RDMA_USER_CM_CMD_GET_EVENT RDMA_CM_EVENT_ESTABLISHED
 //! ```
+//!
+//! Commands of the connection manager are followed by what they chose: port space, option, what was
+//! queried, how a group was joined; and by the event that was read.
+
+mod choice;
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -55,9 +61,13 @@ impl Seen {
 
 impl Sink for Seen {
     fn record(&self, record: &Record) {
-        let Some(line) = record.outline() else {
+        let Some(mut line) = record.outline() else {
             return;
         };
+        if let Some(choice) = choice::of(record) {
+            line.push(' ');
+            line.push_str(choice);
+        }
         let mut reported = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if !reported.contains(&line) {
             report(&line);

@@ -10,7 +10,10 @@ use uverbs_uapi::ib_user_verbs::{ib_uverbs_ex_write_cmds, ib_uverbs_write_cmds};
 use uverbs_uapi::mlx5_user_ioctl_cmds::{HEADER as MLX5, mlx5_ib_objects};
 use uverbs_uapi::names;
 use uverbs_uapi::rdma_netlink::{rdma_nldev_attr, rdma_nldev_command};
-use uverbs_uapi::rdma_user_cm::rdma_ucm_cmd;
+use uverbs_uapi::rdma_user_cm::{
+    rdma_mc_join_flags, rdma_option_ib, rdma_option_id, rdma_ucm_cmd, rdma_ucm_port_space,
+    rdma_ucm_query_option,
+};
 
 /// Enums of these headers whose members are not ids, and the bounds of the id spaces.
 const OTHER_ENUMS: [&str; 3] = [
@@ -18,6 +21,9 @@ const OTHER_ENUMS: [&str; 3] = [
     "mlx5_ib_flow_type",
     "mlx5_ib_create_flow_flags",
 ];
+
+/// Members that only end their enum.
+const ENDS: [&str; 1] = ["RDMA_MC_JOIN_FLAG_RESERVED"];
 
 /// Number of ids examined in each half of an id space.
 const IDS: u16 = 0x80;
@@ -40,6 +46,8 @@ pub(super) struct Abi {
     pub(super) commands: Vec<&'static str>,
     pub(super) extended_commands: Vec<&'static str>,
     pub(super) cm_commands: Vec<&'static str>,
+    /// What commands of the connection manager choose.
+    pub(super) cm_choices: Vec<&'static str>,
     pub(super) netlink_commands: Vec<&'static str>,
     pub(super) netlink_attributes: Vec<&'static str>,
 }
@@ -60,6 +68,7 @@ impl Abi {
             commands: members(ib_uverbs_write_cmds::NAMES),
             extended_commands: members(ib_uverbs_ex_write_cmds::NAMES),
             cm_commands: members(rdma_ucm_cmd::NAMES),
+            cm_choices: choices(),
             netlink_commands: members(rdma_nldev_command::NAMES),
             netlink_attributes: members(rdma_nldev_attr::NAMES),
         };
@@ -101,7 +110,19 @@ impl Abi {
             .chain(self.commands.iter().copied())
             .chain(self.extended_commands.iter().copied())
             .chain(self.cm_commands.iter().copied())
+            .chain(self.cm_choices.iter().copied())
     }
+}
+
+/// Port spaces, what is queried, how groups are joined, options.
+fn choices() -> Vec<&'static str> {
+    let mut all = members(rdma_ucm_port_space::NAMES);
+    all.extend(members(rdma_ucm_query_option::NAMES));
+    all.extend(members(rdma_mc_join_flags::NAMES));
+    all.extend(members(rdma_option_id::NAMES));
+    all.extend(members(rdma_option_ib::NAMES));
+    all.retain(|name| !ENDS.contains(name));
+    all
 }
 
 fn members<T>(names: &'static [(&'static str, T)]) -> Vec<&'static str> {

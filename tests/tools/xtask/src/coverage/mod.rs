@@ -18,6 +18,7 @@ use seen::Seen;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::process::ExitCode;
+use uverbs_core::cm::EventKind;
 
 /// The page, and the folder of the records of what tests requested.
 const PAGE: &str = "docs/generated/abi-coverage.md";
@@ -133,7 +134,8 @@ fn judge(
         }
     }
     let commands = abi.commands.iter().chain(&abi.extended_commands);
-    for command in commands.chain(&abi.cm_commands) {
+    let of_cm = abi.cm_commands.iter().chain(&abi.cm_choices);
+    for command in commands.chain(of_cm) {
         look(command, None);
     }
     let known: BTreeSet<_> = abi.names().collect();
@@ -148,6 +150,7 @@ fn judge(
 fn strangers(abi: &Abi, seen: &[Seen]) -> Vec<String> {
     let mut known: BTreeSet<_> = abi.names().collect();
     known.extend(["UVERBS_ATTR_UHW_IN", "UVERBS_ATTR_UHW_OUT"]);
+    known.extend(events().map(|(_, name)| name));
     let of_one = |seen: &Seen| -> Vec<String> {
         let strange = seen.names().filter(|name| !known.contains(name));
         strange
@@ -160,6 +163,13 @@ fn strangers(abi: &Abi, seen: &[Seen]) -> Vec<String> {
             .collect()
     };
     seen.iter().flat_map(of_one).collect()
+}
+
+/// The events of the connection manager, which no header of the kernel's interface numbers, and
+/// their names in `rdma/rdma_cma.h`.
+fn events() -> impl Iterator<Item = (EventKind, &'static str)> {
+    let kinds = (0..).map(EventKind::from_raw);
+    kinds.map_while(|kind| Some((kind, kind.c_name()?)))
 }
 
 #[cfg(test)]

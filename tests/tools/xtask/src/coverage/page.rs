@@ -23,6 +23,15 @@ made by `cargo xtask test --full --seen`); `cargo xtask ci` fails when it is not
 
 ";
 
+/// Before what commands of the connection manager choose.
+const CHOICES: &str = "
+## What commands of the connection manager choose
+
+Port spaces, what is queried, how groups are joined, and options. On InfiniBand functions, and between two hosts with RoCE, Debian's programs are played with (`tests/interop`),
+which is not recorded here. These rows and those of events are newer than the records of some columns, which have nothing in them then.
+
+";
+
 /// Everything that the page is made from.
 pub(super) struct Sources<'a> {
     pub(super) abi: &'a Abi,
@@ -60,11 +69,37 @@ impl Sources<'_> {
         for name in &self.abi.cm_commands {
             self.row(&mut page, name, &format!("`{}`", command(name)));
         }
+        page.push_str(CHOICES);
+        self.head(&mut page, "choice");
+        for name in &self.abi.cm_choices {
+            self.row(&mut page, name, &format!("`{}`", command(name)));
+        }
+        self.events(&mut page);
         self.netlink(&mut page);
         page
     }
 
-    fn kinds(&self) -> [(&'static str, Vec<&'static str>); 5] {
+    fn events(&self, page: &mut String) {
+        page.push_str("\n## Events of the connection manager\n\n");
+        self.head(page, "event");
+        for (kind, name) in super::events() {
+            let short = name.trim_start_matches("RDMA_CM_EVENT_");
+            let _ = write!(
+                page,
+                "| `{short}` | core/cm/event_kind.rs `EventKind::{kind:?}` |"
+            );
+            for seen in self.columns() {
+                let _ = write!(
+                    page,
+                    " {} |",
+                    if seen.of(name).is_some() { "ok" } else { "" }
+                );
+            }
+            page.push('\n');
+        }
+    }
+
+    fn kinds(&self) -> [(&'static str, Vec<&'static str>); 6] {
         let objects = &self.abi.objects;
         let methods = || objects.iter().flat_map(|object| &object.methods);
         let attributes = methods().flat_map(|method| method.attributes.iter().copied());
@@ -87,6 +122,10 @@ impl Sources<'_> {
             (
                 "commands of the connection manager",
                 self.abi.cm_commands.clone(),
+            ),
+            (
+                "choices of the connection manager",
+                self.abi.cm_choices.clone(),
             ),
         ]
     }
@@ -133,15 +172,15 @@ impl Sources<'_> {
 
     fn kernels(&self, page: &mut String) {
         page.push_str("## Kernel by kernel\n\nHow many of them a kernel did in a test.\n\n");
-        page.push_str("| device | kernel | objects | methods | attributes | commands | of the connection manager | requested, but missing |\n");
-        page.push_str("|---|---|---|---|---|---|---|---|\n");
+        page.push_str("| device | kernel | objects | methods | attributes | commands | of the connection manager | its choices | requested, but missing |\n");
+        page.push_str("|---|---|---|---|---|---|---|---|---|\n");
         let counts = self.kinds().map(|(_, names)| self.count(&names));
         for (index, seen) in self.seen.iter().enumerate() {
             let device = seen.title;
             let Some(release) = &seen.release else {
                 let _ = writeln!(
                     page,
-                    "| {device} | *no test has been recorded* | | | | | | |"
+                    "| {device} | *no test has been recorded* | | | | | | | |"
                 );
                 continue;
             };
@@ -157,7 +196,7 @@ impl Sources<'_> {
 
     /// The methods and commands that kernels were only ever seen not to support.
     fn not_there(&self, seen: &Seen) -> String {
-        let [_, (_, methods), _, (_, commands), (_, of_cm)] = self.kinds();
+        let [_, (_, methods), _, (_, commands), (_, of_cm), _] = self.kinds();
         let missing = methods
             .into_iter()
             .chain(commands)
