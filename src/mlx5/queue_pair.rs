@@ -96,7 +96,8 @@ impl<T: Transport> QueuePair<T> {
     ///
     /// # Errors
     /// As [`lag_port`](Self::lag_port); [`Unsupported`](ErrorKind::Unsupported) also in another
-    /// state, on a device that cannot change it, and for an XRC initiator.
+    /// state, on a device that cannot change it, and for an XRC initiator;
+    /// [`InvalidInput`](ErrorKind::InvalidInput) for a port that the bond does not have.
     #[doc(alias = "mlx5dv_modify_qp_lag_port")]
     pub fn set_lag_port(&mut self, port: u8) -> Result<()> {
         let error = self.of_another_device(Op::DevxModify);

@@ -112,12 +112,19 @@ impl QueuePair {
     /// As [`lag_port`](Self::lag_port), of which this needs the answer: the firmware ignores a
     /// change where there is no bond. [`Unsupported`](ErrorKind::Unsupported): the device cannot
     /// change it, or not in this state; an XRC initiator.
+    /// [`InvalidInput`](ErrorKind::InvalidInput): the bond has no such port; they count from 1.
     #[doc(alias = "mlx5dv_modify_qp_lag_port")]
     pub fn set_lag_port(&mut self, port: u8) -> Result<()> {
         let op = Op::DevxModify;
         let devx = self.firmware();
         let caps = devx.general_caps()?;
         self.lag_port_with(&caps)?;
+        // The field is narrower: a greater number would be another port.
+        if port == 0 || port > caps.lag_ports {
+            return Err(Error::invalid(op, "port")
+                .fact("port", port)
+                .fact("ports", caps.lag_ports));
+        }
         let object = &self.base.object;
         if let Some(raw) = self.raw {
             let mut change = Mailbox::command(opcode::MODIFY_TIS, 0, TIS_CHANGE);

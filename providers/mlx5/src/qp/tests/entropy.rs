@@ -64,6 +64,11 @@ fn a_connection_moves_to_another_port_of_its_bond() {
         active: 1,
     };
     assert_eq!(qp.lag_port().unwrap(), expected);
+    // 17 and 18 would be 1 and 2 in the device's field.
+    for port in [0, 3, 17, 18, u8::MAX] {
+        let error = qp.set_lag_port(port).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::InvalidInput, "{port}: {error}");
+    }
     told_nothing(&bench);
     qp.set_lag_port(1).unwrap();
     let told = told(&bench);
@@ -103,6 +108,11 @@ fn a_connection_gets_another_source_port() {
     expected[0x52..0x54].copy_from_slice(&[0xc1, 0x23]);
     expected[0x10f] = 4;
     assert_eq!(told, expected);
+    // Any number is a port of UDP.
+    for port in [0, u16::MAX] {
+        qp.set_udp_source_port(port).unwrap();
+        assert_eq!(self::told(&bench)[0x52..0x54], port.to_be_bytes());
+    }
 }
 
 #[test]
