@@ -165,7 +165,8 @@ impl<'a> HubBuilder<'a> {
         self
     }
 
-    /// Polls for `time` before sleeping, but seldom while that finds nothing.
+    /// Polls for `time` before sleeping, but seldom while that finds nothing; and lets others have
+    /// the processor once.
     pub(crate) fn spin_if_useful(mut self, time: Duration) -> Self {
         self.settings.spin = Policy::Finds(time);
         self

@@ -237,6 +237,15 @@ impl Shared {
                 return Ok(taken);
             }
         }
+        if self.spin.yields() {
+            // Whatever has the message may be waiting for this processor: then it comes without
+            // asking for an event, sleeping, and reading the event.
+            std::thread::yield_now();
+            taken = self.turn()?;
+            if taken > 0 {
+                return Ok(taken);
+            }
+        }
         self.arm()
     }
 

@@ -81,6 +81,11 @@ impl Spin {
         self.left_out.store((1 << power) - 1, Ordering::Relaxed);
     }
 
+    /// Whether others are to have the processor before the last look.
+    pub(super) fn yields(&self) -> bool {
+        matches!(self.policy, Policy::Finds(_))
+    }
+
     /// Whether it learns how long sleeps last.
     pub(super) fn follows_sleeps(&self) -> bool {
         matches!(self.policy, Policy::Sleeps(_))

@@ -66,6 +66,9 @@ pub(super) type Step<T> = Poll<Result<T, StreamError>>;
 /// The most bytes that are copied into the queue instead of a buffer.
 pub(super) const INLINE: u32 = 64;
 
+/// The most messages that are copied before the device has them.
+const MOST_AT_ONCE: usize = 64;
+
 /// The bytes of a message.
 enum Payload<'b> {
     Nothing,
@@ -184,7 +187,7 @@ impl State {
                 return Poll::Ready(Ok(bytes.len()));
             }
             // The device has the first ones while more are copied; fewer doorbells take less time.
-            messages *= 2;
+            messages = (messages * 4).min(MOST_AT_ONCE);
         }
     }
 
