@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::Pages;
+use super::queue_memory::{self, QueueBuffer, QueueMemory};
 use super::slab::Slab;
 use crate::error::Errno;
 use crate::sys::page_size;
@@ -36,6 +37,27 @@ impl PagePool {
             return Pages::for_device(len);
         }
         self.0.pages(len)
+    }
+
+    /// The same for a queue: from `memory` if that is given and has some for it.
+    ///
+    /// # Errors
+    /// As [`take`](Self::take), and those of `memory`; EINVAL for memory of it that does not begin
+    /// with a page.
+    pub fn for_queue(
+        &self,
+        memory: Option<&Arc<dyn QueueMemory>>,
+        len: usize,
+        buffer: QueueBuffer,
+    ) -> Result<Pages, Errno> {
+        let lent = match memory {
+            Some(memory) => queue_memory::allocate(memory, len, buffer)?,
+            None => None,
+        };
+        match lent {
+            Some(mapping) => Ok(Pages::lent(mapping, len)),
+            None => self.take(len),
+        }
     }
 }
 

@@ -9,11 +9,8 @@
     reason = "copies to and from memory that a device may access"
 )]
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::page_pool::PagePool;
-use super::queue_memory::{self, QueueBuffer, QueueMemory};
 use super::slab::Slots;
 use super::words::{WORD, Words};
 use crate::error::Errno;
@@ -50,26 +47,9 @@ impl Pages {
         })
     }
 
-    /// The same for a queue: from `memory` if that is given and has some for it, otherwise from
-    /// `pool`.
-    ///
-    /// # Errors
-    /// As [`PagePool::take`], and those of `memory`; EINVAL for memory of it that does not begin
-    /// with a page.
-    pub fn of(
-        memory: Option<&Arc<dyn QueueMemory>>,
-        pool: &PagePool,
-        len: usize,
-        buffer: QueueBuffer,
-    ) -> Result<Self, Errno> {
-        let lent = match memory {
-            Some(memory) => queue_memory::allocate(memory, len, buffer)?,
-            None => None,
-        };
-        match lent {
-            Some(mapping) => Ok(Self { mapping, len }),
-            None => pool.take(len),
-        }
+    /// Memory that an allocator lent, of which `len` bytes were requested.
+    pub(super) fn lent(mapping: Mapping, len: usize) -> Self {
+        Self { mapping, len }
     }
 
     /// `len` bytes of `slots`, which are that long.

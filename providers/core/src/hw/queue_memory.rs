@@ -116,7 +116,7 @@ pub(super) fn allocate(
 mod tests {
     use std::sync::Mutex;
 
-    use super::super::{PagePool, Pages};
+    use super::super::PagePool;
     use super::*;
 
     /// Lends pages that are mapped for it.
@@ -173,13 +173,9 @@ mod tests {
                 panics,
                 ..Lender::default()
             });
-            let pages = Pages::of(
-                Some(&memory),
-                &PagePool::default(),
-                5000,
-                QueueBuffer::QueuePair,
-            )
-            .unwrap();
+            let pages = PagePool::default()
+                .for_queue(Some(&memory), 5000, QueueBuffer::QueuePair)
+                .unwrap();
             assert_eq!(lender.lent.lock().unwrap().len(), 1);
             assert_eq!(pages.len(), 5000);
             let mut bytes = [1; 5000];
@@ -196,16 +192,16 @@ mod tests {
             declines: true,
             ..Lender::default()
         });
-        let pages = Pages::of(
-            Some(&memory),
-            &PagePool::default(),
-            64,
-            QueueBuffer::WorkQueue,
-        )
-        .unwrap();
+        let pages = PagePool::default()
+            .for_queue(Some(&memory), 64, QueueBuffer::WorkQueue)
+            .unwrap();
         assert!(pages.store_u32(0, 7));
         assert!(lender.lent.lock().unwrap().is_empty());
-        assert!(Pages::of(None, &PagePool::default(), 64, QueueBuffer::WorkQueue).is_ok());
+        assert!(
+            PagePool::default()
+                .for_queue(None, 64, QueueBuffer::WorkQueue)
+                .is_ok()
+        );
     }
 
     #[test]
@@ -215,13 +211,9 @@ mod tests {
             ..Lender::default()
         });
         let refused = |len| {
-            Pages::of(
-                Some(&memory),
-                &PagePool::default(),
-                len,
-                QueueBuffer::CompletionQueue,
-            )
-            .unwrap_err()
+            PagePool::default()
+                .for_queue(Some(&memory), len, QueueBuffer::CompletionQueue)
+                .unwrap_err()
         };
         assert_eq!(refused(64), Errno::INVAL);
         assert!(lender.lent.lock().unwrap().is_empty());

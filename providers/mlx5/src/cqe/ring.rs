@@ -12,7 +12,7 @@
 use std::sync::Arc;
 
 use uverbs_core::error::Errno;
-use uverbs_core::hw::{PagePool, Pages, Part, QueueBuffer, QueueMemory};
+use uverbs_core::hw::{PagePool, Part, QueueBuffer, QueueMemory};
 
 use super::{Results, Tail, format, opcode};
 use crate::sync::{Block, BlockCursor, BlockRing};
@@ -203,7 +203,7 @@ impl CqRing {
         let blocks = size / BLOCK;
         let all = blocks.checked_shl(log).ok_or(Errno::INVAL)?;
         let bytes = all as usize * BLOCK as usize;
-        let pages = Pages::of(memory, pool, bytes, QueueBuffer::CompletionQueue)?;
+        let pages = pool.for_queue(memory, bytes, QueueBuffer::CompletionQueue)?;
         let shift = blocks.trailing_zeros();
         let ring = Self {
             units: Arc::new(BlockRing::new(Part::from(pages), all).ok_or(Errno::INVAL)?),

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use uverbs_core::hw::{
-    BlockRing, KeepMapped, PagePool, Pages, Part, QueueBuffer, QueueMemory, Record, UnitRing,
+    BlockRing, KeepMapped, PagePool, Part, QueueBuffer, QueueMemory, Record, UnitRing,
 };
 use uverbs_core::{Error, ErrorKind, Op, Result};
 
@@ -37,7 +37,8 @@ impl Memory {
             if bytes == 0 {
                 return Ok(None);
             }
-            let pages = Pages::of(memory, pool, bytes as usize, QueueBuffer::QueuePair)
+            let pages = pool
+                .for_queue(memory, bytes as usize, QueueBuffer::QueuePair)
                 .map_err(|errno| Error::os(op, errno))?;
             let part = Part::from(pages);
             kept[usize::from(kept[0].is_some())] = Some(part.keep_mapped());

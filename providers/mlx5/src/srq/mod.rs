@@ -9,7 +9,7 @@ mod tests;
 use std::sync::Arc;
 
 use uverbs_core::contract::{self, Link, SrqInit};
-use uverbs_core::hw::{Pages, Part, QueueBuffer, UnitRing};
+use uverbs_core::hw::{Part, QueueBuffer, UnitRing};
 #[cfg(feature = "rings")]
 use uverbs_core::rings::QueueKind;
 use uverbs_core::sys::{Uhw, cells};
@@ -71,13 +71,10 @@ impl SharedReceiveQueue {
         check_limit(op, init.attr.limit, &sizes)?;
         let os = |errno| Error::os(op, errno);
         let bytes = sizes.units() as usize * 16;
-        let pages = Pages::of(
-            memory,
-            context.pool(),
-            bytes,
-            QueueBuffer::SharedReceiveQueue,
-        )
-        .map_err(os)?;
+        let pages = context
+            .pool()
+            .for_queue(memory, bytes, QueueBuffer::SharedReceiveQueue)
+            .map_err(os)?;
         let ring = UnitRing::new(Part::from(pages), sizes.units())
             .ok_or_else(|| Error::new(op, ErrorKind::OutOfResources))?;
         let record = Arc::new(context.records().take().map_err(os)?);

@@ -115,8 +115,8 @@ pub(crate) struct Options {
 }
 
 impl Options {
-    /// The rings, the state shared by threads, and the stack on hostile kernels, on the architecture
-    /// with weak memory ordering.
+    /// The rings, the state shared by threads, and the stack on hostile kernels, on the
+    /// architecture with weak memory ordering.
     pub(crate) fn share() -> Self {
         Self {
             machine: vec![Foreign::Aarch64],

@@ -229,7 +229,7 @@ pub(super) const LISTS: Lists = Lists {
             "the same, of a mapping that others have parts of, too",
         ),
         (
-            "uverbs_core::hw::pages::Pages::of",
+            "uverbs_core::hw::page_pool::PagePool::for_queue",
             "the same, or those of an allocator, which its unsafe trait vouches for",
         ),
         (

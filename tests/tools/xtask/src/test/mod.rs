@@ -50,8 +50,8 @@ const QUICK_INTEROP: [&str; 7] = [
     "synchronous_ids",
 ];
 
-/// Tests of the level [`Interop`](Level::Interop) that `.ci/run` leaves out, by part of their names:
-/// what differs from others in the device or in the program on the other end.
+/// Tests of the level [`Interop`](Level::Interop) that `.ci/run` leaves out, by part of their
+/// names: what differs from others in the device or in the program on the other end.
 const UNSELECTED: [&str; 18] = [
     "between_connectx_functions_on_ethernet",
     "unreliable_connections",
