@@ -222,3 +222,59 @@ fn raw_requests_and_others_take_turns() {
     let refused = mlx5::post_raw(&mut pair.a.qp, 0, &other);
     assert_eq!(refused, Err(PostError::InvalidRequest));
 }
+
+/// The peer's next write is refused, and what it wrote before stays.
+#[test]
+fn a_key_that_a_peer_uses_can_be_destroyed() {
+    verbs_tests::requests_fail();
+    mlx5_tests::model_may_report("memory key");
+    let mut pair = pair();
+    let source = Registered::local(&pair.a.pd, 16);
+    source.fill(|at| byte(at) + 1);
+    let target = Registered::remote_all(&pair.b.pd, 64);
+    let domain = pair.b.pd.clone();
+    let key = domain.create_indirect_key(4, KeyOptions::default());
+    let key = key.unwrap();
+    let name = key.remote_key();
+    let list = [target.sge(0, 16)];
+    map(&mut pair, &key, WRITABLE, KeyLayout::List(&list));
+    let status = write(&mut pair, &key, &source.sge(0, 8));
+    assert_eq!(status, WcStatus::Success);
+    key.destroy().unwrap();
+    let request = SendRequest {
+        wr_id: 5,
+        flags: SendFlags::SIGNALED,
+        operation: Operation::Write(Remote {
+            address: 8,
+            key: name,
+        }),
+        payload: Payload::Gather(&[source.sge(8, 8)]),
+        destination: None,
+    };
+    raw::send(&mut pair.a.qp, &[request]).unwrap();
+    assert_eq!(next(&mut pair.a.cq).status, WcStatus::RemoteAccess);
+    let bytes: Vec<u8> = (1..=8).collect();
+    assert_eq!(target.get(0, 8), bytes);
+    assert_eq!(target.get(8, 56), [0; 56]);
+}
+
+/// It stays, and so does its protection domain: neither is destroyed under the peer's feet.
+#[test]
+fn a_key_that_is_forgotten_stays_with_its_domain() {
+    let mut pair = pair();
+    let source = Registered::local(&pair.a.pd, 8);
+    source.fill(|at| byte(at) + 1);
+    let target = Registered::remote_all(&pair.b.pd, 64);
+    let domain = pair.b.pd.clone();
+    let key = domain.create_indirect_key(4, KeyOptions::default());
+    let key = std::mem::ManuallyDrop::new(key.unwrap());
+    let list = [target.sge(8, 8)];
+    map(&mut pair, &key, WRITABLE, KeyLayout::List(&list));
+    assert_eq!(
+        domain.dealloc().unwrap_err().kind(),
+        uverbs::ErrorKind::Busy
+    );
+    let status = write(&mut pair, &key, &source.sge(0, 8));
+    assert_eq!(status, WcStatus::Success);
+    assert_eq!(target.get(8, 8), [1, 2, 3, 4, 5, 6, 7, 8]);
+}

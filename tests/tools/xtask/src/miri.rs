@@ -46,9 +46,13 @@ const SHARING: [(&str, &[&str], &str); 2] = [
 const CASES: &str = "6";
 
 /// Tests that need something the interpreter lacks, by part of their names, and what that is.
-const LACKING: [(&str, &str); 19] = [
+const LACKING: [(&str, &str); 20] = [
     ("discover::tests::sources::", "stat(2) of device nodes"),
     ("discover::tests::reports::", "stat(2) of device nodes"),
+    (
+        "cm::tests::f16_a_node_that_is_missing_or_another_device_is_not_opened",
+        "open(2) of device nodes",
+    ),
     (
         "discover::tests::forks::madvise_leaves_pages_out_of_children",
         "/proc/self/smaps reports real memory",

@@ -165,6 +165,10 @@ pub(super) const LISTS: Lists = Lists {
             "whoever has it may change the memory at any time, as peers may, and cannot shorten it",
         ),
         (
+            "uverbs_core::sys::bell::Bell::as_fd",
+            "a counter that wakes a thread, and nothing else",
+        ),
+        (
             "uverbs_core::sys::shared_memory::SharedMemory::AsFd::as_fd",
             "whoever has it may change the memory at any time, as peers may, and cannot shorten it",
         ),
