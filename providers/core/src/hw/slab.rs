@@ -10,6 +10,7 @@
 #![allow(unsafe_code, reason = "clears memory that slots were used for before")]
 
 use std::ptr::NonNull;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use super::Pages;
@@ -17,7 +18,7 @@ use crate::error::Errno;
 use crate::sys::ForkToken;
 
 /// The most slots of a block.
-pub(super) const MAX_SLOTS: usize = 128;
+pub(super) const MAX_SLOTS: usize = 64;
 
 /// An allocator of slots.
 #[derive(Debug)]
@@ -27,9 +28,6 @@ pub(super) struct Slab {
     /// Where blocks come from; without, they are mapped.
     below: Option<Arc<Slab>>,
     room: Arc<Room>,
-    /// The block that was made last. It stays, so that a program whose queues come and go does not
-    /// map it each time.
-    latest: Mutex<Option<Arc<Block>>>,
 }
 
 /// The blocks that have room, each of them once; one that was freed meanwhile is removed when its
@@ -42,20 +40,16 @@ struct Room {
     blocks: Mutex<Vec<Weak<Block>>>,
 }
 
-/// A block of slots. It is freed with its last slots, unless it is the latest.
+/// A block of slots. It is freed with its last slots.
 #[derive(Debug)]
 struct Block {
     memory: Pages,
     room: Arc<Room>,
-    bits: Mutex<Bits>,
-}
-
-#[derive(Debug)]
-struct Bits {
-    /// One per slot in use, and per slot that the block does not have.
-    used: u128,
-    /// One per slot that was in use before.
-    touched: u128,
+    /// One bit per slot in use, and per slot that the block does not have. Changed with the list of
+    /// blocks locked, as `touched` is.
+    used: AtomicU64,
+    /// One bit per slot that was in use before.
+    touched: AtomicU64,
 }
 
 /// Consecutive slots, zeroed when they are taken. Dropping them gives them back.
@@ -63,8 +57,8 @@ struct Bits {
 pub(super) struct Slots {
     block: Arc<Block>,
     start: NonNull<u8>,
-    first: u8,
-    count: u8,
+    /// Their bits.
+    bits: u64,
 }
 
 // SAFETY: a range of `block`, which is `Send` and `Sync`; it has no thread affinity.
@@ -83,7 +77,6 @@ impl Slab {
                 process: ForkToken::current(),
                 blocks: Mutex::default(),
             }),
-            latest: Mutex::default(),
         }
     }
 
@@ -99,29 +92,25 @@ impl Slab {
         if !self.room.process.is_current() {
             return Err(Errno::PERM);
         }
-        let mut blocks = lock(&self.room.blocks);
-        while let Some(last) = blocks.last() {
-            if let Some(block) = last.upgrade() {
-                match self.cut(&block, count) {
-                    Some((slots, is_full)) => {
-                        if is_full {
-                            blocks.pop();
-                        }
-                        return Ok(slots);
-                    }
-                    None => break,
-                }
+        let mut blocks = self.room.lock();
+        while let Some(last) = blocks.pop() {
+            let Some(block) = last.upgrade() else {
+                continue;
+            };
+            let slots = self.cut(&block, count);
+            if !block.is_full() {
+                blocks.push(last);
             }
-            blocks.pop();
+            match slots {
+                Some(slots) => return Ok(slots),
+                None => break,
+            }
         }
         let block = Arc::new(self.block()?);
-        let (slots, is_full) = self.cut(&block, count).ok_or(Errno::NOMEM)?;
-        if !is_full {
+        let slots = self.cut(&block, count).ok_or(Errno::NOMEM)?;
+        if !block.is_full() {
             blocks.push(Arc::downgrade(&block));
         }
-        drop(blocks);
-        let former = lock(&self.latest).replace(block);
-        drop(former);
         Ok(slots)
     }
 
@@ -142,44 +131,40 @@ impl Slab {
                 None => Pages::for_device(len)?,
             },
             room: Arc::clone(&self.room),
-            bits: Mutex::new(Bits {
-                used: !low(self.slots),
-                touched: 0,
-            }),
+            used: AtomicU64::new(!low(self.slots)),
+            touched: AtomicU64::new(0),
         })
     }
 
-    /// Takes slots of `block`, if it has as many in a row, and tells whether it is full then. The
-    /// list of blocks is locked.
-    fn cut(&self, block: &Arc<Block>, count: usize) -> Option<(Slots, bool)> {
-        let mut bits = lock(&block.bits);
-        let runs = (1..count).fold(!bits.used, |runs, by| runs & (!bits.used >> by));
+    /// Takes slots of `block`, if it has as many in a row. The list of blocks is locked.
+    fn cut(&self, block: &Arc<Block>, count: usize) -> Option<Slots> {
+        let used = block.used.load(Ordering::Relaxed);
+        let runs = (1..count).fold(!used, |runs, by| runs & (!used >> by));
         let first = runs.trailing_zeros() as usize;
         if first >= MAX_SLOTS {
             return None;
         }
-        let taken = low(count) << first;
+        let bits = low(count) << first;
         let start = NonNull::new(block.memory.as_ptr().wrapping_add(first * self.slot))?;
-        if bits.touched & taken != 0 {
+        let touched = block.touched.load(Ordering::Relaxed);
+        if touched & bits != 0 {
             let len = count * self.slot;
             // SAFETY: inside the block, as its bits are, and these were free: nobody has the slots.
             unsafe { start.as_ptr().write_bytes(0, len) };
         }
-        bits.touched |= taken;
-        bits.used |= taken;
-        let slots = Slots {
+        block.touched.store(touched | bits, Ordering::Relaxed);
+        block.used.store(used | bits, Ordering::Relaxed);
+        Some(Slots {
             block: Arc::clone(block),
             start,
-            first: u8::try_from(first).ok()?,
-            count: u8::try_from(count).ok()?,
-        };
-        Some((slots, bits.used == u128::MAX))
+            bits,
+        })
     }
 
     /// How many blocks have room, and are not freed yet.
     #[cfg(test)]
     pub(super) fn with_room(&self) -> usize {
-        let blocks = lock(&self.room.blocks);
+        let blocks = self.room.lock();
         blocks
             .iter()
             .filter(|block| block.strong_count() > 0)
@@ -187,16 +172,21 @@ impl Slab {
     }
 }
 
-/// The lowest `count` bits.
-fn low(count: usize) -> u128 {
-    let above = u32::try_from(count).ok();
-    !above
-        .and_then(|count| u128::MAX.checked_shl(count))
-        .unwrap_or(0)
+/// The lowest `count` bits, of 1 to 64.
+fn low(count: usize) -> u64 {
+    u64::MAX >> (MAX_SLOTS - count)
 }
 
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+impl Room {
+    fn lock(&self) -> MutexGuard<'_, Vec<Weak<Block>>> {
+        self.blocks.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Block {
+    fn is_full(&self) -> bool {
+        self.used.load(Ordering::Relaxed) == u64::MAX
+    }
 }
 
 impl Slots {
@@ -210,16 +200,15 @@ impl Slots {
 impl Drop for Slots {
     fn drop(&mut self) {
         let room = &self.block.room;
-        // A child does not have the block, and maybe another thread had a lock when it was forked.
+        // A child does not have the block, and maybe another thread had the lock when it was forked.
         if !room.process.is_current() {
             return;
         }
-        let mut blocks = lock(&room.blocks);
-        let mut bits = lock(&self.block.bits);
-        if bits.used == u128::MAX {
+        let mut blocks = room.lock();
+        if self.block.is_full() {
             blocks.push(Arc::downgrade(&self.block));
         }
-        bits.used &= !(low(usize::from(self.count)) << self.first);
+        self.block.used.fetch_and(!self.bits, Ordering::Relaxed);
     }
 }
 
@@ -265,7 +254,7 @@ mod tests {
     #[test]
     fn none_and_too_many_are_refused_and_leave_nothing_behind() {
         let slab = Slab::new(64, 16, None);
-        for count in [0, 17, 129, 256, usize::MAX] {
+        for count in [0, 17, 65, 256, usize::MAX] {
             assert_eq!(slab.take(count).unwrap_err(), Errno::NOMEM);
         }
         assert_eq!(slab.with_room(), 0);
@@ -273,22 +262,22 @@ mod tests {
         let whole = Slab::new(32, MAX_SLOTS, None);
         let all = whole.take(MAX_SLOTS).unwrap();
         assert_eq!(whole.with_room(), 0);
-        drop(all);
+        let held = whole.take(1).unwrap();
         assert_eq!(whole.with_room(), 1);
+        drop((all, held));
+        assert_eq!(whole.with_room(), 0);
     }
 
     #[test]
-    fn the_latest_block_stays_and_others_end_with_their_slots() {
+    fn blocks_end_with_their_last_slots() {
         let slab = Slab::new(64, 2, None);
-        let first = slab.take(2).unwrap();
-        let second = slab.take(2).unwrap();
-        let blocks = [&first, &second].map(|slots| Arc::downgrade(&slots.block));
-        let address_of_second = address(&second);
-        drop((first, second));
-        assert_eq!(blocks.each_ref().map(Weak::strong_count), [0, 1]);
-        assert_eq!(address(&slab.take(1).unwrap()), address_of_second);
+        let [first, second] = [1, 1].map(|count| slab.take(count).unwrap());
+        let block = Arc::downgrade(&first.block);
         drop(slab);
-        assert_eq!(blocks[1].strong_count(), 0);
+        drop(first);
+        assert_eq!(block.strong_count(), 1);
+        drop(second);
+        assert_eq!(block.strong_count(), 0);
     }
 
     #[test]

@@ -45,14 +45,10 @@ impl Held {
     ) -> Self {
         let nothing = TypeId::of::<M>() == TypeId::of::<()>();
         let memory = (!nothing).then(|| boxed(memory));
-        let mut parents: Vec<_> = parents.into_iter().collect();
-        parents.shrink_to_fit();
-        let mut kept = Vec::with_capacity(memory.is_some().into());
-        kept.extend(memory);
         Self {
-            parents,
+            parents: parents.into_iter().collect(),
             later: Mutex::new(Later {
-                memory: kept,
+                memory: memory.into_iter().collect(),
                 rare: None,
             }),
         }
