@@ -200,7 +200,8 @@ impl Slots {
 impl Drop for Slots {
     fn drop(&mut self) {
         let room = &self.block.room;
-        // A child does not have the block, and maybe another thread had the lock when it was forked.
+        // A child does not have the block, and maybe another thread had the lock when it was
+        // forked.
         if !room.process.is_current() {
             return;
         }
