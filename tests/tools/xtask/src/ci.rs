@@ -20,7 +20,7 @@ use testbed::host;
 /// faults, ABI, concurrency models, Miri, another architecture, every level of tests, and
 /// rdma-core's own suite on rxe.
 ///
-/// On two cores without KVM that takes about 50 minutes. The last lines say what was left
+/// On two cores without KVM that takes about an hour. The last lines say what was left
 /// out, and the commands that run it.
 #[derive(Args, Debug)]
 pub(crate) struct Options {
