@@ -3,6 +3,7 @@
 
 pub mod by_address;
 pub mod crates;
+pub mod musl;
 
 use std::path::PathBuf;
 use std::process::Command as Program;

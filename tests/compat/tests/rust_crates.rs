@@ -11,7 +11,7 @@ use std::path::Path;
 use std::sync::OnceLock;
 use std::time::Duration;
 
-use compat_tests::crates::{CRATES, PATCHED, build_programs, packages};
+use compat_tests::crates::PURE;
 use compat_tests::kernel;
 use object::elf::{FileHeader64, PT_INTERP};
 use object::read::elf::{FileHeader as _, ProgramHeader as _};
@@ -46,13 +46,13 @@ const TRIES: usize = 100;
 
 #[test]
 fn no_c_is_built_for_rust_crates() {
-    let packages = packages().unwrap();
+    let packages = PURE.packages().unwrap();
     assert!(packages.len() > 50, "{packages:#?}");
     for package in &packages {
         let name = package.name.as_str();
         assert_eq!(package.links, None, "{name} links C");
         assert!(!C_BUILDERS.contains(&name), "{name} is needed");
-        let patched = PATCHED.contains(&name);
+        let patched = PURE.patched.contains(&name);
         assert!(
             !name.ends_with("-sys") || patched || name == RUST_IN_SYS,
             "{name} binds something"
@@ -62,11 +62,11 @@ fn no_c_is_built_for_rust_crates() {
             "{name} is not patched"
         );
         assert!(
-            !CRATES.contains(&name) || package.is_from_registry,
+            !PURE.crates.contains(&name) || package.is_from_registry,
             "{name} is not that of crates.io"
         );
     }
-    for name in CRATES.iter().chain(&PATCHED) {
+    for name in PURE.crates.iter().chain(PURE.patched) {
         let found = packages.iter().any(|package| package.name == *name);
         assert!(found, "{name} is not needed");
     }
@@ -86,8 +86,11 @@ fn is_static(program: &Path) -> bool {
 fn programs() -> &'static [Built] {
     static BUILT: OnceLock<Vec<Built>> = OnceLock::new();
     BUILT.get_or_init(|| {
-        let built = build_programs(&EXAMPLES, &TESTS).unwrap();
-        assert_eq!(built.len(), CRATES.len() + EXAMPLES.len() + TESTS.len());
+        let built = PURE.build_programs(&EXAMPLES, &TESTS, &[]).unwrap();
+        assert_eq!(
+            built.len(),
+            PURE.crates.len() + EXAMPLES.len() + TESTS.len()
+        );
         for program in &built {
             assert!(is_static(&program.path), "{}", program.path.display());
         }

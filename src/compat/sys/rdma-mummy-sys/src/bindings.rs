@@ -158,7 +158,7 @@ impl ::core::ops::BitAndAssign for ib_uverbs_access_flags {
     }
 }
 #[repr(transparent)]
-#[derive(Copy, Clone, Hash, PartialEq, Eq)]
+#[derive(Copy, Clone, Hash, PartialEq, Eq, Debug)]
 pub struct ib_uverbs_access_flags(pub ::core::ffi::c_uint);
 pub const IB_UVERBS_FLOW_ACTION_ESP_KEYMAT_AES_GCM: ib_uverbs_flow_action_esp_keymat = 0;
 pub type ib_uverbs_flow_action_esp_keymat = ::core::ffi::c_uint;
@@ -311,7 +311,7 @@ impl ::core::ops::BitAndAssign for ibv_device_cap_flags {
     }
 }
 #[repr(transparent)]
-#[derive(Copy, Clone, Hash, PartialEq, Eq)]
+#[derive(Copy, Clone, Hash, PartialEq, Eq, Debug)]
 pub struct ibv_device_cap_flags(pub ::core::ffi::c_uint);
 pub const IBV_FORK_DISABLED: ibv_fork_status = 0;
 pub const IBV_FORK_ENABLED: ibv_fork_status = 1;
@@ -439,7 +439,7 @@ impl ::core::ops::BitAndAssign for ibv_odp_transport_cap_bits {
     }
 }
 #[repr(transparent)]
-#[derive(Copy, Clone, Hash, PartialEq, Eq)]
+#[derive(Copy, Clone, Hash, PartialEq, Eq, Debug)]
 pub struct ibv_odp_transport_cap_bits(pub ::core::ffi::c_uint);
 #[repr(C)]
 #[derive(Copy, Clone)]
@@ -485,7 +485,7 @@ impl ::core::ops::BitAndAssign for ibv_odp_general_caps {
     }
 }
 #[repr(transparent)]
-#[derive(Copy, Clone, Hash, PartialEq, Eq)]
+#[derive(Copy, Clone, Hash, PartialEq, Eq, Debug)]
 pub struct ibv_odp_general_caps(pub ::core::ffi::c_uint);
 #[repr(C)]
 #[derive(Copy, Clone)]
@@ -523,7 +523,7 @@ impl ::core::ops::BitAndAssign for ibv_rx_hash_function_flags {
     }
 }
 #[repr(transparent)]
-#[derive(Copy, Clone, Hash, PartialEq, Eq)]
+#[derive(Copy, Clone, Hash, PartialEq, Eq, Debug)]
 pub struct ibv_rx_hash_function_flags(pub ::core::ffi::c_uint);
 impl ibv_rx_hash_fields {
     pub const IBV_RX_HASH_SRC_IPV4: ibv_rx_hash_fields = ibv_rx_hash_fields(1);
@@ -564,7 +564,7 @@ impl ::core::ops::BitAndAssign for ibv_rx_hash_fields {
     }
 }
 #[repr(transparent)]
-#[derive(Copy, Clone, Hash, PartialEq, Eq)]
+#[derive(Copy, Clone, Hash, PartialEq, Eq, Debug)]
 pub struct ibv_rx_hash_fields(pub ::core::ffi::c_uint);
 #[repr(C)]
 #[derive(Copy, Clone)]
@@ -615,7 +615,7 @@ impl ::core::ops::BitAndAssign for ibv_raw_packet_caps {
     }
 }
 #[repr(transparent)]
-#[derive(Copy, Clone, Hash, PartialEq, Eq)]
+#[derive(Copy, Clone, Hash, PartialEq, Eq, Debug)]
 pub struct ibv_raw_packet_caps(pub ::core::ffi::c_uint);
 impl ibv_tm_cap_flags {
     pub const IBV_TM_CAP_RC: ibv_tm_cap_flags = ibv_tm_cap_flags(1);
@@ -647,7 +647,7 @@ impl ::core::ops::BitAndAssign for ibv_tm_cap_flags {
     }
 }
 #[repr(transparent)]
-#[derive(Copy, Clone, Hash, PartialEq, Eq)]
+#[derive(Copy, Clone, Hash, PartialEq, Eq, Debug)]
 pub struct ibv_tm_cap_flags(pub ::core::ffi::c_uint);
 #[repr(C)]
 #[derive(Copy, Clone)]
@@ -699,7 +699,7 @@ impl ::core::ops::BitAndAssign for ibv_pci_atomic_op_size {
     }
 }
 #[repr(transparent)]
-#[derive(Copy, Clone, Hash, PartialEq, Eq)]
+#[derive(Copy, Clone, Hash, PartialEq, Eq, Debug)]
 pub struct ibv_pci_atomic_op_size(pub ::core::ffi::c_uint);
 #[repr(C)]
 #[derive(Copy, Clone)]
@@ -799,7 +799,7 @@ impl ::core::ops::BitAndAssign for ibv_port_cap_flags {
     }
 }
 #[repr(transparent)]
-#[derive(Copy, Clone, Hash, PartialEq, Eq)]
+#[derive(Copy, Clone, Hash, PartialEq, Eq, Debug)]
 pub struct ibv_port_cap_flags(pub ::core::ffi::c_uint);
 impl ibv_port_cap_flags2 {
     pub const IBV_PORT_SET_NODE_DESC_SUP: ibv_port_cap_flags2 = ibv_port_cap_flags2(1);
@@ -838,7 +838,7 @@ impl ::core::ops::BitAndAssign for ibv_port_cap_flags2 {
     }
 }
 #[repr(transparent)]
-#[derive(Copy, Clone, Hash, PartialEq, Eq)]
+#[derive(Copy, Clone, Hash, PartialEq, Eq, Debug)]
 pub struct ibv_port_cap_flags2(pub ::core::ffi::c_uint);
 #[repr(C)]
 #[derive(Copy, Clone)]
@@ -868,7 +868,7 @@ pub struct ibv_port_attr {
     pub active_speed_ex: u32,
 }
 #[repr(u32)]
-#[derive(Copy, Clone, Hash, PartialEq, Eq)]
+#[derive(Copy, Clone, Hash, PartialEq, Eq, Debug)]
 pub enum ibv_event_type {
     IBV_EVENT_CQ_ERR = 0,
     IBV_EVENT_QP_FATAL = 1,
@@ -997,7 +997,7 @@ impl ::core::ops::BitAndAssign for ibv_create_cq_wc_flags {
     }
 }
 #[repr(transparent)]
-#[derive(Copy, Clone, Hash, PartialEq, Eq)]
+#[derive(Copy, Clone, Hash, PartialEq, Eq, Debug)]
 pub struct ibv_create_cq_wc_flags(pub ::core::ffi::c_uint);
 impl ibv_wc_flags {
     pub const IBV_WC_GRH: ibv_wc_flags = ibv_wc_flags(1);
@@ -1035,7 +1035,7 @@ impl ::core::ops::BitAndAssign for ibv_wc_flags {
     }
 }
 #[repr(transparent)]
-#[derive(Copy, Clone, Hash, PartialEq, Eq)]
+#[derive(Copy, Clone, Hash, PartialEq, Eq, Debug)]
 pub struct ibv_wc_flags(pub ::core::ffi::c_uint);
 #[repr(C)]
 #[derive(Copy, Clone)]
@@ -1084,7 +1084,7 @@ impl ::core::ops::BitAndAssign for ibv_access_flags {
     }
 }
 #[repr(transparent)]
-#[derive(Copy, Clone, Hash, PartialEq, Eq)]
+#[derive(Copy, Clone, Hash, PartialEq, Eq, Debug)]
 pub struct ibv_access_flags(pub ::core::ffi::c_uint);
 #[repr(C)]
 #[derive(Copy, Clone)]
@@ -1134,7 +1134,7 @@ impl ::core::ops::BitAndAssign for ibv_xrcd_init_attr_mask {
     }
 }
 #[repr(transparent)]
-#[derive(Copy, Clone, Hash, PartialEq, Eq)]
+#[derive(Copy, Clone, Hash, PartialEq, Eq, Debug)]
 pub struct ibv_xrcd_init_attr_mask(pub ::core::ffi::c_uint);
 #[repr(C)]
 #[derive(Copy, Clone)]
@@ -1181,7 +1181,7 @@ impl ::core::ops::BitAndAssign for ibv_rereg_mr_flags {
     }
 }
 #[repr(transparent)]
-#[derive(Copy, Clone, Hash, PartialEq, Eq)]
+#[derive(Copy, Clone, Hash, PartialEq, Eq, Debug)]
 pub struct ibv_rereg_mr_flags(pub ::core::ffi::c_uint);
 #[repr(C)]
 #[derive(Copy, Clone)]
@@ -1281,7 +1281,7 @@ impl ::core::ops::BitAndAssign for ibv_srq_attr_mask {
     }
 }
 #[repr(transparent)]
-#[derive(Copy, Clone, Hash, PartialEq, Eq)]
+#[derive(Copy, Clone, Hash, PartialEq, Eq, Debug)]
 pub struct ibv_srq_attr_mask(pub ::core::ffi::c_uint);
 #[repr(C)]
 #[derive(Copy, Clone)]
@@ -1337,7 +1337,7 @@ impl ::core::ops::BitAndAssign for ibv_srq_init_attr_mask {
     }
 }
 #[repr(transparent)]
-#[derive(Copy, Clone, Hash, PartialEq, Eq)]
+#[derive(Copy, Clone, Hash, PartialEq, Eq, Debug)]
 pub struct ibv_srq_init_attr_mask(pub ::core::ffi::c_uint);
 #[repr(C)]
 #[derive(Copy, Clone)]
@@ -1392,7 +1392,7 @@ impl ::core::ops::BitAndAssign for ibv_wq_init_attr_mask {
     }
 }
 #[repr(transparent)]
-#[derive(Copy, Clone, Hash, PartialEq, Eq)]
+#[derive(Copy, Clone, Hash, PartialEq, Eq, Debug)]
 pub struct ibv_wq_init_attr_mask(pub ::core::ffi::c_uint);
 impl ibv_wq_flags {
     pub const IBV_WQ_FLAGS_CVLAN_STRIPPING: ibv_wq_flags = ibv_wq_flags(1);
@@ -1428,7 +1428,7 @@ impl ::core::ops::BitAndAssign for ibv_wq_flags {
     }
 }
 #[repr(transparent)]
-#[derive(Copy, Clone, Hash, PartialEq, Eq)]
+#[derive(Copy, Clone, Hash, PartialEq, Eq, Debug)]
 pub struct ibv_wq_flags(pub ::core::ffi::c_uint);
 #[repr(C)]
 #[derive(Copy, Clone)]
@@ -1482,7 +1482,7 @@ impl ::core::ops::BitAndAssign for ibv_wq_attr_mask {
     }
 }
 #[repr(transparent)]
-#[derive(Copy, Clone, Hash, PartialEq, Eq)]
+#[derive(Copy, Clone, Hash, PartialEq, Eq, Debug)]
 pub struct ibv_wq_attr_mask(pub ::core::ffi::c_uint);
 #[repr(C)]
 #[derive(Copy, Clone)]
@@ -1532,7 +1532,7 @@ impl ::core::ops::BitAndAssign for ibv_ind_table_init_attr_mask {
     }
 }
 #[repr(transparent)]
-#[derive(Copy, Clone, Hash, PartialEq, Eq)]
+#[derive(Copy, Clone, Hash, PartialEq, Eq, Debug)]
 pub struct ibv_ind_table_init_attr_mask(pub ::core::ffi::c_uint);
 #[repr(C)]
 #[derive(Copy, Clone)]
@@ -1607,7 +1607,7 @@ impl ::core::ops::BitAndAssign for ibv_qp_init_attr_mask {
     }
 }
 #[repr(transparent)]
-#[derive(Copy, Clone, Hash, PartialEq, Eq)]
+#[derive(Copy, Clone, Hash, PartialEq, Eq, Debug)]
 pub struct ibv_qp_init_attr_mask(pub ::core::ffi::c_uint);
 impl ibv_qp_create_flags {
     pub const IBV_QP_CREATE_BLOCK_SELF_MCAST_LB: ibv_qp_create_flags = ibv_qp_create_flags(2);
@@ -1643,7 +1643,7 @@ impl ::core::ops::BitAndAssign for ibv_qp_create_flags {
     }
 }
 #[repr(transparent)]
-#[derive(Copy, Clone, Hash, PartialEq, Eq)]
+#[derive(Copy, Clone, Hash, PartialEq, Eq, Debug)]
 pub struct ibv_qp_create_flags(pub ::core::ffi::c_uint);
 impl ibv_qp_create_send_ops_flags {
     pub const IBV_QP_EX_WITH_RDMA_WRITE: ibv_qp_create_send_ops_flags =
@@ -1698,7 +1698,7 @@ impl ::core::ops::BitAndAssign for ibv_qp_create_send_ops_flags {
     }
 }
 #[repr(transparent)]
-#[derive(Copy, Clone, Hash, PartialEq, Eq)]
+#[derive(Copy, Clone, Hash, PartialEq, Eq, Debug)]
 pub struct ibv_qp_create_send_ops_flags(pub ::core::ffi::c_uint);
 #[repr(C)]
 #[derive(Copy, Clone)]
@@ -1762,7 +1762,7 @@ impl ::core::ops::BitAndAssign for ibv_qp_open_attr_mask {
     }
 }
 #[repr(transparent)]
-#[derive(Copy, Clone, Hash, PartialEq, Eq)]
+#[derive(Copy, Clone, Hash, PartialEq, Eq, Debug)]
 pub struct ibv_qp_open_attr_mask(pub ::core::ffi::c_uint);
 #[repr(C)]
 #[derive(Copy, Clone)]
@@ -1824,7 +1824,7 @@ impl ::core::ops::BitAndAssign for ibv_qp_attr_mask {
     }
 }
 #[repr(transparent)]
-#[derive(Copy, Clone, Hash, PartialEq, Eq)]
+#[derive(Copy, Clone, Hash, PartialEq, Eq, Debug)]
 pub struct ibv_qp_attr_mask(pub ::core::ffi::c_uint);
 pub const IBV_QUERY_QP_DATA_IN_ORDER_RETURN_CAPS: ibv_query_qp_data_in_order_flags = 1;
 pub type ibv_query_qp_data_in_order_flags = ::core::ffi::c_uint;
@@ -1939,7 +1939,7 @@ impl ::core::ops::BitAndAssign for ibv_send_flags {
     }
 }
 #[repr(transparent)]
-#[derive(Copy, Clone, Hash, PartialEq, Eq)]
+#[derive(Copy, Clone, Hash, PartialEq, Eq, Debug)]
 pub struct ibv_send_flags(pub ::core::ffi::c_uint);
 pub const IBV_FLUSH_GLOBAL: ibv_placement_type = 1;
 pub const IBV_FLUSH_PERSISTENT: ibv_placement_type = 2;
@@ -2071,7 +2071,7 @@ impl ::core::ops::BitAndAssign for ibv_ops_flags {
     }
 }
 #[repr(transparent)]
-#[derive(Copy, Clone, Hash, PartialEq, Eq)]
+#[derive(Copy, Clone, Hash, PartialEq, Eq, Debug)]
 pub struct ibv_ops_flags(pub ::core::ffi::c_uint);
 #[repr(C)]
 #[derive(Copy, Clone)]
@@ -2096,6 +2096,7 @@ pub struct ibv_mw_bind {
     pub bind_info: ibv_mw_bind_info,
 }
 #[repr(C)]
+#[derive(Clone, Copy)]
 pub struct ibv_srq {
     pub context: *mut ibv_context,
     pub srq_context: *mut ::core::ffi::c_void,
@@ -2106,6 +2107,7 @@ pub struct ibv_srq {
     pub events_completed: u32,
 }
 #[repr(C)]
+#[derive(Clone, Copy)]
 pub struct ibv_wq {
     pub context: *mut ibv_context,
     pub wq_context: *mut ::core::ffi::c_void,
@@ -2128,6 +2130,7 @@ pub struct ibv_wq {
     pub comp_mask: u32,
 }
 #[repr(C)]
+#[derive(Clone, Copy)]
 pub struct ibv_qp {
     pub context: *mut ibv_context,
     pub qp_context: *mut ::core::ffi::c_void,
@@ -2144,6 +2147,7 @@ pub struct ibv_qp {
     pub events_completed: u32,
 }
 #[repr(C)]
+#[derive(Clone, Copy)]
 pub struct ibv_qp_ex {
     pub qp_base: ibv_qp,
     pub comp_mask: u64,
@@ -2256,6 +2260,7 @@ pub struct ibv_comp_channel {
     pub refcnt: ::core::ffi::c_int,
 }
 #[repr(C)]
+#[derive(Clone, Copy)]
 pub struct ibv_cq {
     pub context: *mut ibv_context,
     pub channel: *mut ibv_comp_channel,
@@ -2279,6 +2284,7 @@ pub struct ibv_wc_tm_info {
     pub priv_: u32,
 }
 #[repr(C)]
+#[derive(Clone, Copy)]
 pub struct ibv_cq_ex {
     pub context: *mut ibv_context,
     pub channel: *mut ibv_comp_channel,
@@ -2359,7 +2365,7 @@ impl ::core::ops::BitAndAssign for ibv_cq_attr_mask {
     }
 }
 #[repr(transparent)]
-#[derive(Copy, Clone, Hash, PartialEq, Eq)]
+#[derive(Copy, Clone, Hash, PartialEq, Eq, Debug)]
 pub struct ibv_cq_attr_mask(pub ::core::ffi::c_uint);
 #[repr(C)]
 #[derive(Copy, Clone)]
@@ -2411,7 +2417,7 @@ impl ::core::ops::BitAndAssign for ibv_flow_flags {
     }
 }
 #[repr(transparent)]
-#[derive(Copy, Clone, Hash, PartialEq, Eq)]
+#[derive(Copy, Clone, Hash, PartialEq, Eq, Debug)]
 pub struct ibv_flow_flags(pub ::core::ffi::c_uint);
 pub mod ibv_flow_attr_type {
     pub type Type = ::core::ffi::c_uint;
@@ -2678,7 +2684,7 @@ impl ::core::ops::BitAndAssign for ibv_flow_action_esp_mask {
     }
 }
 #[repr(transparent)]
-#[derive(Copy, Clone, Hash, PartialEq, Eq)]
+#[derive(Copy, Clone, Hash, PartialEq, Eq, Debug)]
 pub struct ibv_flow_action_esp_mask(pub ::core::ffi::c_uint);
 #[repr(C)]
 #[derive(Copy, Clone)]
@@ -2828,6 +2834,7 @@ pub struct ibv_context_ops {
         ::core::option::Option<unsafe extern "C" fn() -> *mut ::core::ffi::c_void>,
 }
 #[repr(C)]
+#[derive(Clone, Copy)]
 pub struct ibv_context {
     pub device: *mut ibv_device,
     pub ops: ibv_context_ops,
@@ -2868,7 +2875,7 @@ impl ::core::ops::BitAndAssign for ibv_cq_init_attr_mask {
     }
 }
 #[repr(transparent)]
-#[derive(Copy, Clone, Hash, PartialEq, Eq)]
+#[derive(Copy, Clone, Hash, PartialEq, Eq, Debug)]
 pub struct ibv_cq_init_attr_mask(pub ::core::ffi::c_uint);
 impl ibv_create_cq_attr_flags {
     pub const IBV_CREATE_CQ_ATTR_SINGLE_THREADED: ibv_create_cq_attr_flags =
@@ -2903,7 +2910,7 @@ impl ::core::ops::BitAndAssign for ibv_create_cq_attr_flags {
     }
 }
 #[repr(transparent)]
-#[derive(Copy, Clone, Hash, PartialEq, Eq)]
+#[derive(Copy, Clone, Hash, PartialEq, Eq, Debug)]
 pub struct ibv_create_cq_attr_flags(pub ::core::ffi::c_uint);
 #[repr(C)]
 #[derive(Copy, Clone)]
@@ -2950,7 +2957,7 @@ impl ::core::ops::BitAndAssign for ibv_parent_domain_init_attr_mask {
     }
 }
 #[repr(transparent)]
-#[derive(Copy, Clone, Hash, PartialEq, Eq)]
+#[derive(Copy, Clone, Hash, PartialEq, Eq, Debug)]
 pub struct ibv_parent_domain_init_attr_mask(pub ::core::ffi::c_uint);
 #[repr(C)]
 #[derive(Copy, Clone)]
@@ -3030,7 +3037,7 @@ impl ::core::ops::BitAndAssign for ibv_read_counters_flags {
     }
 }
 #[repr(transparent)]
-#[derive(Copy, Clone, Hash, PartialEq, Eq)]
+#[derive(Copy, Clone, Hash, PartialEq, Eq, Debug)]
 pub struct ibv_read_counters_flags(pub ::core::ffi::c_uint);
 impl ibv_values_mask {
     pub const IBV_VALUES_MASK_RAW_CLOCK: ibv_values_mask = ibv_values_mask(1);
@@ -3063,7 +3070,7 @@ impl ::core::ops::BitAndAssign for ibv_values_mask {
     }
 }
 #[repr(transparent)]
-#[derive(Copy, Clone, Hash, PartialEq, Eq)]
+#[derive(Copy, Clone, Hash, PartialEq, Eq, Debug)]
 pub struct ibv_values_mask(pub ::core::ffi::c_uint);
 #[repr(C)]
 pub struct ibv_values_ex {
@@ -3071,6 +3078,7 @@ pub struct ibv_values_ex {
     pub raw_clock: timespec,
 }
 #[repr(C)]
+#[derive(Clone, Copy)]
 pub struct verbs_context {
     pub query_port: ::core::option::Option<
         unsafe extern "C" fn(
@@ -3652,7 +3660,7 @@ impl ::core::ops::BitAndAssign for mlx5dv_context_comp_mask {
     }
 }
 #[repr(transparent)]
-#[derive(Copy, Clone, Hash, PartialEq, Eq)]
+#[derive(Copy, Clone, Hash, PartialEq, Eq, Debug)]
 pub struct mlx5dv_context_comp_mask(pub ::core::ffi::c_uint);
 #[repr(C)]
 #[derive(Copy, Clone)]
@@ -3726,7 +3734,7 @@ impl ::core::ops::BitAndAssign for mlx5dv_flow_action_cap_flags {
     }
 }
 #[repr(transparent)]
-#[derive(Copy, Clone, Hash, PartialEq, Eq)]
+#[derive(Copy, Clone, Hash, PartialEq, Eq, Debug)]
 pub struct mlx5dv_flow_action_cap_flags(pub ::core::ffi::c_uint);
 pub const MLX5DV_SIG_TYPE_T10DIF: mlx5dv_sig_type = 0;
 pub const MLX5DV_SIG_TYPE_CRC: mlx5dv_sig_type = 1;
@@ -3809,7 +3817,7 @@ impl ::core::ops::BitAndAssign for mlx5dv_crypto_caps_flags {
     }
 }
 #[repr(transparent)]
-#[derive(Copy, Clone, Hash, PartialEq, Eq)]
+#[derive(Copy, Clone, Hash, PartialEq, Eq, Debug)]
 pub struct mlx5dv_crypto_caps_flags(pub ::core::ffi::c_uint);
 #[repr(C)]
 #[derive(Copy, Clone)]
@@ -3892,7 +3900,7 @@ impl ::core::ops::BitAndAssign for mlx5dv_context_flags {
     }
 }
 #[repr(transparent)]
-#[derive(Copy, Clone, Hash, PartialEq, Eq)]
+#[derive(Copy, Clone, Hash, PartialEq, Eq, Debug)]
 pub struct mlx5dv_context_flags(pub ::core::ffi::c_uint);
 impl mlx5dv_cq_init_attr_mask {
     pub const MLX5DV_CQ_INIT_ATTR_MASK_COMPRESSED_CQE: mlx5dv_cq_init_attr_mask =
@@ -3929,7 +3937,7 @@ impl ::core::ops::BitAndAssign for mlx5dv_cq_init_attr_mask {
     }
 }
 #[repr(transparent)]
-#[derive(Copy, Clone, Hash, PartialEq, Eq)]
+#[derive(Copy, Clone, Hash, PartialEq, Eq, Debug)]
 pub struct mlx5dv_cq_init_attr_mask(pub ::core::ffi::c_uint);
 impl mlx5dv_cq_init_attr_flags {
     pub const MLX5DV_CQ_INIT_ATTR_FLAGS_CQE_PAD: mlx5dv_cq_init_attr_flags =
@@ -3964,7 +3972,7 @@ impl ::core::ops::BitAndAssign for mlx5dv_cq_init_attr_flags {
     }
 }
 #[repr(transparent)]
-#[derive(Copy, Clone, Hash, PartialEq, Eq)]
+#[derive(Copy, Clone, Hash, PartialEq, Eq, Debug)]
 pub struct mlx5dv_cq_init_attr_flags(pub ::core::ffi::c_uint);
 #[repr(C)]
 #[derive(Copy, Clone)]
@@ -4016,7 +4024,7 @@ impl ::core::ops::BitAndAssign for mlx5dv_qp_create_flags {
     }
 }
 #[repr(transparent)]
-#[derive(Copy, Clone, Hash, PartialEq, Eq)]
+#[derive(Copy, Clone, Hash, PartialEq, Eq, Debug)]
 pub struct mlx5dv_qp_create_flags(pub ::core::ffi::c_uint);
 impl mlx5dv_mkey_init_attr_flags {
     pub const MLX5DV_MKEY_INIT_ATTR_FLAGS_INDIRECT: mlx5dv_mkey_init_attr_flags =
@@ -4057,7 +4065,7 @@ impl ::core::ops::BitAndAssign for mlx5dv_mkey_init_attr_flags {
     }
 }
 #[repr(transparent)]
-#[derive(Copy, Clone, Hash, PartialEq, Eq)]
+#[derive(Copy, Clone, Hash, PartialEq, Eq, Debug)]
 pub struct mlx5dv_mkey_init_attr_flags(pub ::core::ffi::c_uint);
 #[repr(C)]
 #[derive(Copy, Clone)]
@@ -4108,7 +4116,7 @@ impl ::core::ops::BitAndAssign for mlx5dv_qp_init_attr_mask {
     }
 }
 #[repr(transparent)]
-#[derive(Copy, Clone, Hash, PartialEq, Eq)]
+#[derive(Copy, Clone, Hash, PartialEq, Eq, Debug)]
 pub struct mlx5dv_qp_init_attr_mask(pub ::core::ffi::c_uint);
 pub const MLX5DV_DCTYPE_DCT: mlx5dv_dc_type = 1;
 pub const MLX5DV_DCTYPE_DCI: mlx5dv_dc_type = 2;
@@ -4171,7 +4179,7 @@ impl ::core::ops::BitAndAssign for mlx5dv_qp_create_send_ops_flags {
     }
 }
 #[repr(transparent)]
-#[derive(Copy, Clone, Hash, PartialEq, Eq)]
+#[derive(Copy, Clone, Hash, PartialEq, Eq, Debug)]
 pub struct mlx5dv_qp_create_send_ops_flags(pub ::core::ffi::c_uint);
 #[repr(C)]
 #[derive(Copy, Clone)]
@@ -4231,7 +4239,7 @@ impl ::core::ops::BitAndAssign for mlx5dv_sig_t10dif_flags {
     }
 }
 #[repr(transparent)]
-#[derive(Copy, Clone, Hash, PartialEq, Eq)]
+#[derive(Copy, Clone, Hash, PartialEq, Eq, Debug)]
 pub struct mlx5dv_sig_t10dif_flags(pub ::core::ffi::c_uint);
 #[repr(C)]
 #[derive(Copy, Clone)]
@@ -4298,7 +4306,7 @@ impl ::core::ops::BitAndAssign for mlx5dv_sig_mask {
     }
 }
 #[repr(transparent)]
-#[derive(Copy, Clone, Hash, PartialEq, Eq)]
+#[derive(Copy, Clone, Hash, PartialEq, Eq, Debug)]
 pub struct mlx5dv_sig_mask(pub ::core::ffi::c_uint);
 impl mlx5dv_sig_block_attr_flags {
     pub const MLX5DV_SIG_BLOCK_ATTR_FLAG_COPY_MASK: mlx5dv_sig_block_attr_flags =
@@ -4331,7 +4339,7 @@ impl ::core::ops::BitAndAssign for mlx5dv_sig_block_attr_flags {
     }
 }
 #[repr(transparent)]
-#[derive(Copy, Clone, Hash, PartialEq, Eq)]
+#[derive(Copy, Clone, Hash, PartialEq, Eq, Debug)]
 pub struct mlx5dv_sig_block_attr_flags(pub ::core::ffi::c_uint);
 #[repr(C)]
 #[derive(Copy, Clone)]
@@ -4393,7 +4401,7 @@ impl ::core::ops::BitAndAssign for mlx5dv_mkey_conf_flags {
     }
 }
 #[repr(transparent)]
-#[derive(Copy, Clone, Hash, PartialEq, Eq)]
+#[derive(Copy, Clone, Hash, PartialEq, Eq, Debug)]
 pub struct mlx5dv_mkey_conf_flags(pub ::core::ffi::c_uint);
 #[repr(C)]
 #[derive(Copy, Clone)]
@@ -4584,7 +4592,7 @@ impl ::core::ops::BitAndAssign for mlx5dv_dek_init_attr_mask {
     }
 }
 #[repr(transparent)]
-#[derive(Copy, Clone, Hash, PartialEq, Eq)]
+#[derive(Copy, Clone, Hash, PartialEq, Eq, Debug)]
 pub struct mlx5dv_dek_init_attr_mask(pub ::core::ffi::c_uint);
 #[repr(C)]
 #[derive(Copy, Clone)]
@@ -4641,7 +4649,7 @@ impl ::core::ops::BitAndAssign for mlx5dv_flow_action_esp_mask {
     }
 }
 #[repr(transparent)]
-#[derive(Copy, Clone, Hash, PartialEq, Eq)]
+#[derive(Copy, Clone, Hash, PartialEq, Eq, Debug)]
 pub struct mlx5dv_flow_action_esp_mask(pub ::core::ffi::c_uint);
 #[repr(C)]
 #[derive(Copy, Clone)]
@@ -4685,7 +4693,7 @@ impl ::core::ops::BitAndAssign for mlx5dv_flow_matcher_attr_mask {
     }
 }
 #[repr(transparent)]
-#[derive(Copy, Clone, Hash, PartialEq, Eq)]
+#[derive(Copy, Clone, Hash, PartialEq, Eq, Debug)]
 pub struct mlx5dv_flow_matcher_attr_mask(pub ::core::ffi::c_uint);
 #[repr(C)]
 #[derive(Copy, Clone)]
@@ -4778,7 +4786,7 @@ impl ::core::ops::BitAndAssign for mlx5dv_qp_comp_mask {
     }
 }
 #[repr(transparent)]
-#[derive(Copy, Clone, Hash, PartialEq, Eq)]
+#[derive(Copy, Clone, Hash, PartialEq, Eq, Debug)]
 pub struct mlx5dv_qp_comp_mask(pub ::core::ffi::c_uint);
 #[repr(C)]
 #[derive(Copy, Clone)]
@@ -4856,7 +4864,7 @@ impl ::core::ops::BitAndAssign for mlx5dv_srq_comp_mask {
     }
 }
 #[repr(transparent)]
-#[derive(Copy, Clone, Hash, PartialEq, Eq)]
+#[derive(Copy, Clone, Hash, PartialEq, Eq, Debug)]
 pub struct mlx5dv_srq_comp_mask(pub ::core::ffi::c_uint);
 #[repr(C)]
 #[derive(Copy, Clone)]
@@ -4914,7 +4922,7 @@ impl ::core::ops::BitAndAssign for mlx5dv_dm_comp_mask {
     }
 }
 #[repr(transparent)]
-#[derive(Copy, Clone, Hash, PartialEq, Eq)]
+#[derive(Copy, Clone, Hash, PartialEq, Eq, Debug)]
 pub struct mlx5dv_dm_comp_mask(pub ::core::ffi::c_uint);
 #[repr(C)]
 #[derive(Copy, Clone)]
@@ -5041,7 +5049,7 @@ impl ::core::ops::BitAndAssign for mlx5dv_wq_init_attr_mask {
     }
 }
 #[repr(transparent)]
-#[derive(Copy, Clone, Hash, PartialEq, Eq)]
+#[derive(Copy, Clone, Hash, PartialEq, Eq, Debug)]
 pub struct mlx5dv_wq_init_attr_mask(pub ::core::ffi::c_uint);
 #[repr(C)]
 #[derive(Copy, Clone)]
@@ -5274,7 +5282,7 @@ impl ::core::ops::BitAndAssign for mlx5dv_context_attr_flags {
     }
 }
 #[repr(transparent)]
-#[derive(Copy, Clone, Hash, PartialEq, Eq)]
+#[derive(Copy, Clone, Hash, PartialEq, Eq, Debug)]
 pub struct mlx5dv_context_attr_flags(pub ::core::ffi::c_uint);
 #[repr(C)]
 #[derive(Copy, Clone)]
@@ -5313,7 +5321,7 @@ impl ::core::ops::BitAndAssign for mlx5dv_vfio_context_attr_flags {
     }
 }
 #[repr(transparent)]
-#[derive(Copy, Clone, Hash, PartialEq, Eq)]
+#[derive(Copy, Clone, Hash, PartialEq, Eq, Debug)]
 pub struct mlx5dv_vfio_context_attr_flags(pub ::core::ffi::c_uint);
 #[repr(C)]
 #[derive(Copy, Clone)]
@@ -5362,7 +5370,7 @@ impl ::core::ops::BitAndAssign for mlx5dv_devx_umem_in_mask {
     }
 }
 #[repr(transparent)]
-#[derive(Copy, Clone, Hash, PartialEq, Eq)]
+#[derive(Copy, Clone, Hash, PartialEq, Eq, Debug)]
 pub struct mlx5dv_devx_umem_in_mask(pub ::core::ffi::c_uint);
 #[repr(C)]
 #[derive(Copy, Clone)]
@@ -5465,7 +5473,7 @@ impl ::core::ops::BitAndAssign for mlx5dv_dr_domain_sync_flags {
     }
 }
 #[repr(transparent)]
-#[derive(Copy, Clone, Hash, PartialEq, Eq)]
+#[derive(Copy, Clone, Hash, PartialEq, Eq, Debug)]
 pub struct mlx5dv_dr_domain_sync_flags(pub ::core::ffi::c_uint);
 #[repr(C)]
 #[derive(Copy, Clone)]
@@ -5518,7 +5526,7 @@ impl ::core::ops::BitAndAssign for mlx5dv_dr_matcher_layout_flags {
     }
 }
 #[repr(transparent)]
-#[derive(Copy, Clone, Hash, PartialEq, Eq)]
+#[derive(Copy, Clone, Hash, PartialEq, Eq, Debug)]
 pub struct mlx5dv_dr_matcher_layout_flags(pub ::core::ffi::c_uint);
 #[repr(C)]
 #[derive(Copy, Clone)]
@@ -5556,7 +5564,7 @@ impl ::core::ops::BitAndAssign for mlx5dv_dr_action_flags {
     }
 }
 #[repr(transparent)]
-#[derive(Copy, Clone, Hash, PartialEq, Eq)]
+#[derive(Copy, Clone, Hash, PartialEq, Eq, Debug)]
 pub struct mlx5dv_dr_action_flags(pub ::core::ffi::c_uint);
 pub const MLX5DV_DR_ACTION_DEST: mlx5dv_dr_action_dest_type = 0;
 pub const MLX5DV_DR_ACTION_DEST_REFORMAT: mlx5dv_dr_action_dest_type = 1;
@@ -5615,7 +5623,7 @@ impl ::core::ops::BitAndAssign for mlx5dv_dr_action_aso_first_hit_flags {
     }
 }
 #[repr(transparent)]
-#[derive(Copy, Clone, Hash, PartialEq, Eq)]
+#[derive(Copy, Clone, Hash, PartialEq, Eq, Debug)]
 pub struct mlx5dv_dr_action_aso_first_hit_flags(pub ::core::ffi::c_uint);
 impl mlx5dv_dr_action_aso_flow_meter_flags {
     pub const MLX5DV_DR_ACTION_FLAGS_ASO_FLOW_METER_RED: mlx5dv_dr_action_aso_flow_meter_flags =
@@ -5658,7 +5666,7 @@ impl ::core::ops::BitAndAssign for mlx5dv_dr_action_aso_flow_meter_flags {
     }
 }
 #[repr(transparent)]
-#[derive(Copy, Clone, Hash, PartialEq, Eq)]
+#[derive(Copy, Clone, Hash, PartialEq, Eq, Debug)]
 pub struct mlx5dv_dr_action_aso_flow_meter_flags(pub ::core::ffi::c_uint);
 impl mlx5dv_dr_action_aso_ct_flags {
     pub const MLX5DV_DR_ACTION_FLAGS_ASO_CT_DIRECTION_INITIATOR: mlx5dv_dr_action_aso_ct_flags =
@@ -5693,7 +5701,7 @@ impl ::core::ops::BitAndAssign for mlx5dv_dr_action_aso_ct_flags {
     }
 }
 #[repr(transparent)]
-#[derive(Copy, Clone, Hash, PartialEq, Eq)]
+#[derive(Copy, Clone, Hash, PartialEq, Eq, Debug)]
 pub struct mlx5dv_dr_action_aso_ct_flags(pub ::core::ffi::c_uint);
 #[repr(C)]
 #[derive(Copy, Clone)]
@@ -5746,7 +5754,7 @@ impl ::core::ops::BitAndAssign for mlx5dv_sched_elem_attr_flags {
     }
 }
 #[repr(transparent)]
-#[derive(Copy, Clone, Hash, PartialEq, Eq)]
+#[derive(Copy, Clone, Hash, PartialEq, Eq, Debug)]
 pub struct mlx5dv_sched_elem_attr_flags(pub ::core::ffi::c_uint);
 #[repr(C)]
 #[derive(Copy, Clone)]
@@ -6024,7 +6032,7 @@ impl ::core::ops::BitAndAssign for rdma_cm_join_mc_attr_mask {
     }
 }
 #[repr(transparent)]
-#[derive(Copy, Clone, Hash, PartialEq, Eq)]
+#[derive(Copy, Clone, Hash, PartialEq, Eq, Debug)]
 pub struct rdma_cm_join_mc_attr_mask(pub ::core::ffi::c_uint);
 impl rdma_cm_mc_join_flags {
     pub const RDMA_MC_JOIN_FLAG_FULLMEMBER: rdma_cm_mc_join_flags = rdma_cm_mc_join_flags(0);
@@ -6059,7 +6067,7 @@ impl ::core::ops::BitAndAssign for rdma_cm_mc_join_flags {
     }
 }
 #[repr(transparent)]
-#[derive(Copy, Clone, Hash, PartialEq, Eq)]
+#[derive(Copy, Clone, Hash, PartialEq, Eq, Debug)]
 pub struct rdma_cm_mc_join_flags(pub ::core::ffi::c_uint);
 #[repr(C)]
 #[derive(Copy, Clone)]

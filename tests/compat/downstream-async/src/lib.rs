@@ -1,0 +1,1 @@
+//! Nothing: the crate is there for its dependencies, whose examples and tests are built.
