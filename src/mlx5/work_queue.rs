@@ -182,6 +182,7 @@ impl WorkQueueBuilder<'_> {
             max_sge: self.max_sge,
             flags: self.flags,
             user_handle: event_key.number(),
+            striding: None,
         };
         Ok(WorkQueue {
             queue: work_queue::WorkQueue::create(adapter.provider(op)?, domain, &init)?,

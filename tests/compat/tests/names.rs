@@ -152,7 +152,10 @@ fn nothing_of_debians_libraries_is_missing() {
             // The loader looks for a version in the file that a program was linked with.
             let versions = theirs.iter().filter(|name| !name.contains('@'));
             let lost: Vec<_> = versions.filter(|name| !own.contains(*name)).collect();
-            assert!(lost.is_empty() || suite == "bookworm", "{file} lacks {lost:?}");
+            assert!(
+                lost.is_empty() || suite == "bookworm",
+                "{file} lacks {lost:?}"
+            );
             let private = |name: &str| name.contains("PRIVATE") && suite == "bookworm";
             let missing: Vec<_> = theirs
                 .difference(&ours)

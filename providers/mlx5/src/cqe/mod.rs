@@ -14,7 +14,9 @@ mod tests;
 use uverbs_core::contract::Success;
 use uverbs_core::types::{RemoteKey, WcFlags, WcOpcode, WcStatus, WorkCompletion};
 
-use uverbs_uapi::mlx5_abi::{MLX5_IB_CQE_RES_FORMAT_CSUM, MLX5_IB_CQE_RES_FORMAT_HASH};
+use uverbs_uapi::mlx5_abi::{
+    MLX5_IB_CQE_RES_FORMAT_CSUM, MLX5_IB_CQE_RES_FORMAT_CSUM_STRIDX, MLX5_IB_CQE_RES_FORMAT_HASH,
+};
 
 use crate::sync::Block;
 pub(crate) use shared::CqShared;
@@ -49,8 +51,7 @@ pub(crate) mod format {
 /// `MLX5DV_CQE_RES_FORMAT_*`—the field that compressed completions of messages keep besides their
 /// lengths.
 ///
-/// Compressed completions of send requests lose nothing with any of them. The kernel has a third
-/// format, for striding receive queues, which this crate does not support.
+/// Compressed completions of send requests lose nothing with any of them.
 #[doc(alias = "mlx5dv_cqe_comp_res_format")]
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Results {
@@ -58,6 +59,9 @@ pub enum Results {
     Hash,
     /// The checksum of the packet.
     Checksum,
+    /// The checksum of the packet, and the number of its stride: for receive queues whose requests
+    /// hold several packets (`MLX5DV_CQE_RES_FORMAT_CSUM_STRIDX`).
+    ChecksumAndStride,
 }
 
 impl Results {
@@ -66,6 +70,7 @@ impl Results {
         match self {
             Self::Hash => MLX5_IB_CQE_RES_FORMAT_HASH,
             Self::Checksum => MLX5_IB_CQE_RES_FORMAT_CSUM,
+            Self::ChecksumAndStride => MLX5_IB_CQE_RES_FORMAT_CSUM_STRIDX,
         }
     }
 }

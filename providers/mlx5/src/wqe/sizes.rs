@@ -198,6 +198,16 @@ impl Receive {
         })
     }
 
+    /// As [`new`](Self::new), of requests that begin with a unit of their own, before the entries.
+    ///
+    /// # Errors
+    /// As [`new`](Self::new).
+    pub(crate) fn linked(op: Op, limits: &Limits, max_wr: u32, max_sge: u32) -> Result<Self> {
+        let mut sizes = Self::new(op, limits, max_wr, max_sge.max(1).saturating_add(1))?;
+        sizes.max_sge = sizes.max_sge.saturating_sub(1);
+        Ok(sizes)
+    }
+
     /// Bytes of the ring.
     pub(crate) const fn bytes(&self) -> u32 {
         self.count << self.shift

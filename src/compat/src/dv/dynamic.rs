@@ -234,6 +234,7 @@ const LONG: u16 = 128;
 /// `MLX5DV_CQE_RES_FORMAT_…`.
 const HASH: u8 = 1;
 const CHECKSUM: u8 = 2;
+const CHECKSUM_AND_STRIDE: u8 = 4;
 
 fn entries(attr: &mlx5dv_cq_init_attr) -> Answer<Entries> {
     let mask = attr.comp_mask;
@@ -244,6 +245,7 @@ fn entries(attr: &mlx5dv_cq_init_attr) -> Answer<Entries> {
         _ if mask & COMPRESSED == 0 => None,
         HASH => Some(Results::Hash),
         CHECKSUM => Some(Results::Checksum),
+        CHECKSUM_AND_STRIDE => Some(Results::ChecksumAndStride),
         _ => return Err(Code::UNSUPPORTED),
     };
     let flags = if mask & HAS_CQ_FLAGS == 0 {

@@ -13,7 +13,9 @@ use std::sync::Arc;
 
 use uverbs_core::Object as KernelObject;
 use uverbs_core::contract::Cq as _;
-use uverbs_mlx5::rss::work_queue::{self, Flags, Modify, State, WorkQueue, WorkQueueInit};
+use uverbs_mlx5::rss::work_queue::{
+    self, Flags, Modify, State, Striding, WorkQueue, WorkQueueInit,
+};
 use uverbs_mlx5::rss::{HASH_KEY, Hash, HashFields};
 use uverbs_mlx5::{ProtectionDomain, QueuePair};
 
@@ -56,7 +58,11 @@ const RECEIVES: u32 = 0;
 const HAS_FLAGS: u32 = 1;
 
 impl Wq {
-    fn create(context: Handle<Context>, attr: &mut ibv_wq_init_attr) -> Answer<*mut ibv_wq> {
+    fn create(
+        context: Handle<Context>,
+        attr: &mut ibv_wq_init_attr,
+        striding: Option<Striding>,
+    ) -> Answer<*mut ibv_wq> {
         let opened = context.get()?;
         if attr.wq_type != RECEIVES || attr.comp_mask & !HAS_FLAGS != 0 {
             return Err(Code::INVALID);
@@ -78,6 +84,7 @@ impl Wq {
                 max_sge: attr.max_sge,
                 flags: Flags::from_bits_retain(flags),
                 user_handle: cookie.number(),
+                striding,
             };
             Ok(WorkQueue::create(own(opened)?, inner, &init)?)
         })?;
@@ -204,7 +211,7 @@ pub(crate) extern "C" fn create_wq(
     context: Handle<Context>,
     attr: Out<ibv_wq_init_attr>,
 ) -> *mut ibv_wq {
-    pointer(|| Wq::create(context, attr.get()?))
+    pointer(|| Wq::create(context, attr.get()?, None))
 }
 
 /// The slot.
@@ -217,11 +224,30 @@ pub(crate) extern "C" fn destroy_wq(wq: Handle<Wq>) -> c_int {
     number(|| wq.get()?.end())
 }
 
-/// `mlx5dv_wq_init_attr`, of which striding queues are refused.
+/// `mlx5dv_wq_init_attr`
 #[repr(C)]
 struct VendorAttr {
     comp_mask: u64,
-    striding: [u32; 3],
+    single_stride_log_num_of_bytes: u32,
+    single_wqe_log_num_of_strides: u32,
+    two_byte_shift_en: u8,
+}
+
+/// `MLX5DV_WQ_INIT_ATTR_MASK_STRIDING_RQ`
+const STRIDING: u64 = 1;
+
+impl VendorAttr {
+    fn striding(&self) -> Answer<Option<Striding>> {
+        match self.comp_mask {
+            0 => Ok(None),
+            STRIDING => Ok(Some(Striding {
+                log_bytes: self.single_stride_log_num_of_bytes,
+                log_strides: self.single_wqe_log_num_of_strides,
+                shifts_two_bytes: self.two_byte_shift_en != 0,
+            })),
+            _ => Err(Code::INVALID),
+        }
+    }
 }
 
 #[unsafe(no_mangle)]
@@ -231,10 +257,12 @@ extern "C" fn mlx5dv_create_wq(
     vendor: In<VendorAttr>,
 ) -> *mut ibv_wq {
     pointer(|| {
-        if vendor.get().is_ok_and(|vendor| vendor.comp_mask != 0) {
-            return Err(Code::UNSUPPORTED);
-        }
-        Wq::create(context, attr.get()?)
+        own(context.get()?)?;
+        let striding = match vendor.get() {
+            Ok(vendor) => vendor.striding()?,
+            Err(_) => None,
+        };
+        Wq::create(context, attr.get()?, striding)
     })
 }
 

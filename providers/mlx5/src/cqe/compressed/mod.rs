@@ -143,11 +143,15 @@ fn one(title: &Words, mini: u64, index: u32, results: Results) -> Words {
     put(tail, COUNTER, u64::from(counter) << 16);
     match results {
         Results::Hash => put(&mut words[1], HASH, mini >> 32),
-        Results::Checksum => {
+        Results::Checksum | Results::ChecksumAndStride => {
             put(&mut words[1], HASH, 0);
             put(&mut words[2], HASH_TYPE, 0);
             put(&mut words[2], CHECKSUM, mini >> 32);
         }
+    }
+    if results == Results::ChecksumAndStride {
+        // In place of the request's number, as where nothing is compressed.
+        put(&mut words[TAIL], COUNTER, mini >> 16);
     }
     words
 }

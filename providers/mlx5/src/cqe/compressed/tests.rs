@@ -336,3 +336,16 @@ fn a_compressed_entry_stands_for_as_many_as_it_says() {
     let tail = device.ring.tail(0).unwrap();
     assert_eq!(device.ring.stands_for(0, tail), 3);
 }
+
+#[test]
+fn a_stride_takes_the_place_of_a_counter() {
+    let mut title = [0; 8];
+    title[TAIL] = 0x1111 << 16 | 2 << 4 | 3 << 2;
+    let mini = 0xc0de_0102_0000_0040;
+    let words = one(&title, mini, 1, Results::ChecksumAndStride);
+    assert_eq!(Tail(words[TAIL]).counter(), 0x0102);
+    assert_eq!(words[2] >> 16 & 0xffff, 0xc0de);
+    assert_eq!(words[LENGTH] & 0xffff_ffff, 0x40);
+    let words = one(&title, mini, 1, Results::Checksum);
+    assert_eq!(Tail(words[TAIL]).counter(), 0x1112);
+}

@@ -294,6 +294,7 @@ fn a_spreading_queue_pair_has_no_queues_of_its_own() {
             max_sge: 1,
             flags: Flags::empty(),
             user_handle: 1,
+            striding: None,
         },
     )
     .unwrap();

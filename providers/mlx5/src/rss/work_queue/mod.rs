@@ -1,5 +1,7 @@
 //! Work queues: receive queues over which a receive-side scaling table distributes packets.
 
+mod striding;
+
 use std::sync::Arc;
 
 use uverbs_core::contract::Link;
@@ -22,6 +24,7 @@ use crate::tracker::table::Owner;
 use crate::tracker::{QueuePairTracker, Receives, RecvTracker};
 use crate::wqe::{Place, UNIT, sizes};
 
+pub use striding::Striding;
 pub use uverbs_core::cmd::wq::{Flags, Modify, State};
 
 /// `ibv_wq_init_attr`—the parameters of a work queue.
@@ -38,6 +41,9 @@ pub struct WorkQueueInit<'a> {
     pub flags: Flags,
     /// The user's number, which its events carry.
     pub user_handle: u64,
+    /// Requests that hold several packets. They are written, and their completions read, where
+    /// [`place`](WorkQueue::place) says.
+    pub striding: Option<Striding>,
 }
 
 /// `ibv_wq`—a receive work queue.
@@ -50,6 +56,8 @@ pub struct WorkQueue {
     sizes: sizes::Receive,
     tracker: Arc<QueuePairTracker>,
     cq: Arc<CqShared>,
+    /// Its requests have another form than those of `ring`.
+    strides: bool,
     /// The device may have started over while the ring here has not: only a reset makes them agree
     /// again.
     reset_unconfirmed: bool,
@@ -74,7 +82,14 @@ impl WorkQueue {
         }
         let cq = CqShared::of(op, init.cq)?;
         let limits = context.config().sizes();
-        let sizes = sizes::Receive::new(op, &limits, init.max_wr, init.max_sge)?;
+        let sizes = match init.striding {
+            None => sizes::Receive::new(op, &limits, init.max_wr, init.max_sge)?,
+            Some(strides) => {
+                let sizes = sizes::Receive::linked(op, &limits, init.max_wr, init.max_sge)?;
+                strides.check(op, &context.caps().striding)?;
+                sizes
+            }
+        };
         let os = |errno| Error::os(op, errno);
         let bytes = sizes.bytes() as usize;
         let pages = context
@@ -94,7 +109,7 @@ impl WorkQueue {
         });
         let owner = Owner::QueuePair(Arc::clone(&tracker));
         let registered = Registered::new(op, context.trackers(), owner)?;
-        let driver_data = mlx5_ib_create_wq {
+        let mut driver_data = mlx5_ib_create_wq {
             buf_addr: ring.address(),
             db_addr: record.address(),
             rq_wqe_count: sizes.count,
@@ -102,6 +117,9 @@ impl WorkQueue {
             user_index: registered.user_index(),
             ..mlx5_ib_create_wq::default()
         };
+        if let Some(strides) = init.striding {
+            strides.encode(&mut driver_data);
+        }
         let mut reply = mlx5_ib_create_wq_resp::default();
         let create = cmd::wq::Create {
             pd: pd.object().handle(),
@@ -137,6 +155,7 @@ impl WorkQueue {
             sizes,
             tracker,
             cq,
+            strides: init.striding.is_some(),
             reset_unconfirmed: false,
         };
         #[cfg(feature = "rings")]
@@ -246,7 +265,7 @@ impl WorkQueue {
     /// [`submit`](Self::submit).
     ///
     /// # Errors
-    /// As for the receive queue of a queue pair.
+    /// As for the receive queue of a queue pair. UnsupportedOperation: of a queue with strides.
     ///
     /// # Safety
     /// As for the receive queue of a queue pair.
@@ -254,6 +273,9 @@ impl WorkQueue {
     #[allow(unsafe_code, reason = "names memory that a device will write to")]
     #[inline]
     pub unsafe fn put(&mut self, request: &RecvRequest<'_>) -> Result<(), PostError> {
+        if self.strides {
+            return Err(PostError::UnsupportedOperation);
+        }
         self.ring.put(request)
     }
 

@@ -9,6 +9,7 @@ use uverbs_uapi::ib_user_verbs::ib_uverbs_ex_create_rwq_ind_table_resp;
 use zerocopy::FromBytes as _;
 
 use super::*;
+use crate::context::caps::StridingCaps;
 use crate::cqe::ring::CqRing;
 use crate::tests::lender::Lender;
 use crate::tests::scripted::Scripted;
@@ -39,6 +40,15 @@ impl Bench {
     }
 
     fn create(&self, max_wr: u32, number: u32) -> Result<WorkQueue> {
+        self.create_with(max_wr, number, None)
+    }
+
+    fn create_with(
+        &self,
+        max_wr: u32,
+        number: u32,
+        striding: Option<Striding>,
+    ) -> Result<WorkQueue> {
         self.kernel
             .answer(UVERBS_ATTR_CREATE_WQ_RESP_WQ_NUM, &number.to_ne_bytes());
         let init = WorkQueueInit {
@@ -47,6 +57,7 @@ impl Bench {
             max_sge: 2,
             flags: Flags::empty(),
             user_handle: 5,
+            striding,
         };
         WorkQueue::create(&self.context, &self.pd, &init)
     }
@@ -80,6 +91,69 @@ fn the_kernel_is_told_where_the_queue_is() {
     assert_eq!(error.kind(), ErrorKind::InvalidInput, "{error}");
     let error = bench.create(1 << 20, 1).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::LimitExceeded, "{error}");
+}
+
+#[test]
+fn requests_that_hold_several_packets_have_a_form_of_their_own() {
+    let bench = Bench::new();
+    // The device here reports 0 for each limit.
+    let strides = Striding {
+        shifts_two_bytes: true,
+        ..Striding::default()
+    };
+    let mut queue = bench.create_with(10, 0x77, Some(strides)).unwrap();
+    let inputs = bench.kernel.take_inputs(UVERBS_ATTR_UHW_IN);
+    let told = mlx5_ib_create_wq::read_from_bytes(&inputs[0]).unwrap();
+    assert_eq!((told.comp_mask, told.two_byte_shift_en), (1, 1));
+    // A unit before the two entries: four units, as a power of two.
+    assert_eq!((told.rq_wqe_shift, queue.size()), (6, (16, 3)));
+    queue.modify(State::Reset, State::Ready).unwrap();
+    assert_eq!(put(&mut queue), Err(PostError::UnsupportedOperation));
+    for refused in [
+        Striding {
+            log_bytes: 6,
+            ..strides
+        },
+        Striding {
+            log_strides: 9,
+            ..strides
+        },
+    ] {
+        let error = bench.create_with(10, 1, Some(refused)).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::InvalidInput, "{error}");
+    }
+    let caps = StridingCaps {
+        min_log_bytes: 6,
+        max_log_bytes: 13,
+        min_log_strides: 9,
+        max_log_strides: 16,
+        ..StridingCaps::default()
+    };
+    let check = |log_bytes, log_strides| {
+        let strides = Striding {
+            log_bytes,
+            log_strides,
+            shifts_two_bytes: false,
+        };
+        strides.check(Op::CreateWorkQueue, &caps).is_ok()
+    };
+    assert!(check(6, 9) && check(13, 16));
+    assert!(!check(5, 9) && !check(14, 9) && !check(6, 8) && !check(6, 17));
+    let mut driver_data = mlx5_ib_create_wq::default();
+    Striding {
+        log_bytes: 7,
+        log_strides: 10,
+        shifts_two_bytes: false,
+    }
+    .encode(&mut driver_data);
+    assert_eq!(
+        (
+            driver_data.single_stride_log_num_of_bytes,
+            driver_data.single_wqe_log_num_of_strides,
+            driver_data.two_byte_shift_en,
+        ),
+        (7, 10, 0)
+    );
 }
 
 #[test]
