@@ -7,6 +7,7 @@
 
 use std::ffi::c_int;
 
+use uverbs_core::discover::{EthernetPeer, ethernet_peer};
 use uverbs_core::types::{
     Address, AddressVector, FlowLabel, Gid, GidType, GlobalRoute, Grh, IpVersion, Rate, WcFlags,
     WorkCompletion,
@@ -19,6 +20,7 @@ use crate::dv;
 use crate::errno::Code;
 use crate::pd::Pd;
 use crate::pointer::{Handle, In, Object, Out};
+use crate::query;
 
 /// An address handle.
 #[repr(C)]
@@ -183,13 +185,35 @@ extern "C" fn ibv_create_ah_from_wc(
     })
 }
 
-/// Needs what the kernel knows about neighbours, which it resolves itself for address handles.
+/// What `vid` is for a network device that is no VLAN.
+const NO_VLAN: u16 = 0xffff;
+
+/// The Ethernet address and VLAN of frames to a peer.
+fn resolve(context: &Context, attr: &ibv_ah_attr) -> Answer<EthernetPeer> {
+    let index = attr.grh.sgid_index.into();
+    let source = query::gid(context, attr.port_num.into(), index)?.ok_or(Code::INVALID)?;
+    // None on InfiniBand.
+    let netdev = source.netdev.ok_or(Code::INVALID)?;
+    let peer = Gid::from_bytes(attr.grh.dgid.raw).to_ip();
+    ethernet_peer(source.gid.to_ip(), netdev.get(), peer)
+        .map_err(|errno| Code::new(errno.raw_os_error()))
+}
+
 #[unsafe(no_mangle)]
 extern "C" fn ibv_resolve_eth_l2_from_gid(
-    _context: Handle<Context>,
-    _attr: In<ibv_ah_attr>,
-    _mac: Out<[u8; 6]>,
-    _vlan: Out<u16>,
+    context: Handle<Context>,
+    attr: In<ibv_ah_attr>,
+    mac: Out<[u8; 6]>,
+    vlan: Out<u16>,
 ) -> c_int {
-    negative(|| Err(Code::UNSUPPORTED))
+    negative(|| {
+        let place = mac.get()?;
+        let found = resolve(context.get()?, attr.get()?)?;
+        *place = found.address;
+        // The program may not want it.
+        if let Ok(place) = vlan.get() {
+            *place = found.vlan.unwrap_or(NO_VLAN);
+        }
+        Ok(())
+    })
 }

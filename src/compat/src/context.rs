@@ -20,10 +20,12 @@ use uverbs_core::sys::{CharDevice, Kernel as _, Linux};
 use uverbs_core::{CommandPath, UverbsFile, file};
 
 use crate::abi::{ibv_context, verbs_context};
+use crate::allocator::Allocator;
 use crate::answer::{Answer, number, pointer};
 use crate::device::{Device, by_number, options};
 use crate::dv;
 use crate::errno::Code;
+use crate::lock::Locked;
 use crate::pointer::{Handle, Object};
 use crate::slots;
 use crate::users::Users;
@@ -41,6 +43,8 @@ pub(crate) struct Context {
     pub(crate) reserved: dv::Reserved,
     /// The login to encryption of everybody who names none.
     pub(crate) login: dv::OwnLogin,
+    /// The program's functions for memory of queues, of `mlx5dv.h`.
+    memory: Locked<Option<Arc<Allocator>>>,
     device: Handle<Device>,
     events: OwnedFd,
     /// The descriptor of an imported context.
@@ -155,6 +159,7 @@ impl Context {
             users: Users::new(),
             reserved: dv::Reserved::default(),
             login: dv::OwnLogin::default(),
+            memory: Locked::new(None, true),
             device,
             events,
             given: None,
@@ -199,6 +204,16 @@ impl Context {
     /// The opened file.
     pub(crate) fn file(&self) -> &Arc<UverbsFile> {
         &self.here().file
+    }
+
+    /// What allocates memory for its queues.
+    pub(crate) fn memory(&self) -> Option<Arc<Allocator>> {
+        self.memory.with(|memory| memory.clone())
+    }
+
+    /// From now on this does; `None`: this library itself.
+    pub(crate) fn set_memory(&self, memory: Option<Arc<Allocator>>) {
+        self.memory.with(|own| *own = memory);
     }
 
     /// Its GID tables.

@@ -81,6 +81,8 @@ impl Cq {
         if channel.is_some_and(|channel| channel.context().raw() != context.raw()) {
             return Err(Code::INVALID);
         }
+        let memory = wanted.memory.clone();
+        let memory = memory.or_else(|| opened.memory().map(|memory| memory as _));
         let mut room = Box::<Self>::new_uninit();
         let cookie = Cookie::of(Self::to_c(room.as_mut_ptr()));
         let queue = opened.provider().create_cq(&CqInit {
@@ -92,7 +94,7 @@ impl Cq {
             timestamps: wanted.timestamps,
             ignores_overrun: wanted.ignores_overrun,
             unpolled: None,
-            memory: wanted.memory.as_ref(),
+            memory: memory.as_ref(),
             extra: wanted.extra,
         })?;
         opened.users.add();

@@ -26,6 +26,8 @@ pub(crate) struct Flow {
     c: ibv_flow,
     object: Locked<KernelObject>,
     counters: Vec<Handle<Counters>>,
+    /// What it does to packets, which cannot be destroyed before it.
+    actions: Vec<dv::FlowAction>,
 }
 
 impl Object for Flow {
@@ -38,6 +40,7 @@ impl Flow {
         context: Handle<Context>,
         object: KernelObject,
         counters: Vec<Handle<Counters>>,
+        actions: Vec<dv::FlowAction>,
     ) -> Answer<*mut ibv_flow> {
         for counters in &counters {
             counters.get()?.users.add();
@@ -51,6 +54,7 @@ impl Flow {
             },
             object: Locked::new(object, true),
             counters,
+            actions,
         };
         Ok(Self::to_c(Box::into_raw(Box::new(flow))))
     }
@@ -64,6 +68,7 @@ mod spec {
     pub(super) const INNER: u32 = 0x100;
     pub(super) const TAG: u32 = 0x1000;
     pub(super) const DROP: u32 = 0x1001;
+    pub(super) const ACTION: u32 = 0x1002;
     pub(super) const COUNT: u32 = 0x1003;
 }
 
@@ -110,24 +115,42 @@ fn word<const N: usize>(bytes: &[u8], at: usize) -> Answer<[u8; N]> {
     bytes.try_into().map_err(|_| Code::INVALID)
 }
 
-/// The kernel's specifications of the ones that C wrote back to back, and the counters among them.
-fn converted(mut specs: &[u8], count: u8) -> Answer<(Vec<u8>, Vec<Handle<Counters>>)> {
-    let (mut out, mut counters) = (Vec::new(), Vec::new());
+/// The object that a specification names.
+fn named<T: Object>(one: &[u8]) -> Answer<Handle<T>> {
+    let address = usize::from_ne_bytes(word(one, 8)?);
+    Ok(Handle::of(std::ptr::with_exposed_provenance_mut(address)))
+}
+
+/// The kernel's specifications of the ones that C wrote back to back, and the objects among them.
+#[derive(Default)]
+struct Converted {
+    specs: Vec<u8>,
+    counters: Vec<Handle<Counters>>,
+    actions: Vec<dv::FlowAction>,
+}
+
+fn converted(mut specs: &[u8], count: u8) -> Answer<Converted> {
+    let mut all = Converted::default();
+    let out = &mut all.specs;
     for _ in 0..count {
         let kind = u32::from_ne_bytes(word(specs, 0)?);
         let size = usize::from(u16::from_ne_bytes(word(specs, 4)?));
         let one = specs.get(..size).ok_or(Code::INVALID)?;
         specs = specs.get(size..).ok_or(Code::INVALID)?;
         match kind {
-            spec::TAG => add(&mut out, kind, &[(&word::<4>(one, 8)?, 8)])?,
-            spec::DROP => add(&mut out, kind, &[])?,
+            spec::TAG => add(out, kind, &[(&word::<4>(one, 8)?, 8)])?,
+            spec::DROP => add(out, kind, &[])?,
+            spec::ACTION => {
+                let action = dv::action(named(one)?)?;
+                let handle = action.object().handle().to_ne_bytes();
+                add(out, kind, &[(&handle, 8)])?;
+                all.actions.push(action);
+            }
             spec::COUNT => {
-                let address = usize::from_ne_bytes(word(one, 8)?);
-                let of = std::ptr::with_exposed_provenance_mut(address);
-                let of = Handle::<Counters>::of(of);
+                let of = named::<Counters>(one)?;
                 let handle = of.get()?.handle();
-                counters.push(of);
-                add(&mut out, kind, &[(&handle.to_ne_bytes(), 8)])?;
+                all.counters.push(of);
+                add(out, kind, &[(&handle.to_ne_bytes(), 8)])?;
             }
             _ => {
                 let inner = kind & spec::INNER;
@@ -140,11 +163,11 @@ fn converted(mut specs: &[u8], count: u8) -> Answer<(Vec<u8>, Vec<Handle<Counter
                     spec::IPV4_WHOLE => spec::IPV4 | inner,
                     _ => kind,
                 };
-                add(&mut out, kind, &[(value, known), (mask, known)])?;
+                add(out, kind, &[(value, known), (mask, known)])?;
             }
         }
     }
-    Ok((out, counters))
+    Ok(all)
 }
 
 fn kind(raw: u32) -> Answer<Kind> {
@@ -183,7 +206,11 @@ pub(crate) extern "C" fn create(qp: Handle<Qp>, attr: In<ibv_flow_attr>) -> *mut
         let own = qp.get()?;
         let (whole, attr) = (attr, *attr.get()?);
         let specs = listed(whole, attr.num_of_specs)?;
-        let (specs, counters) = converted(&specs, attr.num_of_specs)?;
+        let Converted {
+            specs,
+            counters,
+            actions,
+        } = converted(&specs, attr.num_of_specs)?;
         let context = own.context()?;
         let counted = counters
             .iter()
@@ -201,7 +228,7 @@ pub(crate) extern "C" fn create(qp: Handle<Qp>, attr: In<ibv_flow_attr>) -> *mut
             };
             Ok::<_, Code>(flow::create(context.file(), &rule, &data)?)
         })?;
-        Flow::give(own.context_handle(), object, counters)
+        Flow::give(own.context_handle(), object, counters, actions)
     })
 }
 
@@ -353,7 +380,11 @@ mod tests {
         let inner = wrote(0x132, 32, &fields);
         let tag = wrote(spec::TAG, 12, &[0, 0, 9, 0, 0, 0]);
         let specs = [ports, inner, tag].concat();
-        let (out, counters) = converted(&specs, 3).unwrap();
+        let Converted {
+            specs: out,
+            counters,
+            ..
+        } = converted(&specs, 3).unwrap();
         assert!(counters.is_empty());
         let head =
             |kind: u32, size: u16| [&kind.to_ne_bytes()[..], &size.to_ne_bytes(), &[0; 2]].concat();
@@ -373,7 +404,7 @@ mod tests {
     fn the_old_ipv4_has_only_addresses() {
         let mut fields = vec![0; 2];
         fields.extend([1, 1, 1, 1, 2, 2, 2, 2, 255, 255, 255, 255, 0, 0, 0, 0]);
-        let (out, _) = converted(&wrote(spec::IPV4, 24, &fields), 1).unwrap();
+        let out = converted(&wrote(spec::IPV4, 24, &fields), 1).unwrap().specs;
         assert_eq!(out.len(), 32);
         assert_eq!(out[8..20], [1, 1, 1, 1, 2, 2, 2, 2, 0, 0, 0, 0]);
         assert_eq!(out[20..], [255, 255, 255, 255, 0, 0, 0, 0, 0, 0, 0, 0]);

@@ -195,6 +195,30 @@ extern "C" fn ibv_reg_mr_iova2(
     register(pd, address, length, iova, access.cast_signed())
 }
 
+/// Registers a part of a dma-buf: its offset, length and address, as `register` does it.
+pub(crate) fn register_dmabuf(
+    pd: Handle<Pd>,
+    (offset, length, iova): (u64, usize, u64),
+    fd: c_int,
+    bits: c_int,
+    register: impl FnOnce(&AnyPd, &DmabufInit<'_>) -> Answer<Region>,
+) -> Answer<*mut ibv_mr> {
+    if fd < 0 {
+        return Err(Code::new(libc::EBADF));
+    }
+    let domain = pd.get()?;
+    let init = DmabufInit {
+        // SAFETY: not -1; the program keeps it open during the call.
+        fd: unsafe { BorrowedFd::borrow_raw(fd) },
+        offset,
+        length: length as u64,
+        iova,
+        access: access(bits)?,
+    };
+    let region = register(&*domain.domain()?, &init)?;
+    Mr::give(pd, std::ptr::null_mut(), length, region)
+}
+
 #[unsafe(no_mangle)]
 extern "C" fn ibv_reg_dmabuf_mr(
     pd: Handle<Pd>,
@@ -205,23 +229,10 @@ extern "C" fn ibv_reg_dmabuf_mr(
     bits: c_int,
 ) -> *mut ibv_mr {
     pointer(|| {
-        if fd < 0 {
-            return Err(Code::new(libc::EBADF));
-        }
-        let domain = pd.get()?;
-        let init = DmabufInit {
-            // SAFETY: not -1; the program keeps it open during the call.
-            fd: unsafe { BorrowedFd::borrow_raw(fd) },
-            offset,
-            length: length as u64,
-            iova,
-            access: access(bits)?,
-        };
-        let context = domain.context()?;
-        let region = context
-            .provider()
-            .register_dmabuf(&*domain.domain()?, &init)?;
-        Mr::give(pd, std::ptr::null_mut(), length, region)
+        let context = pd.get()?.context()?;
+        register_dmabuf(pd, (offset, length, iova), fd, bits, |domain, init| {
+            Ok(context.provider().register_dmabuf(domain, init)?)
+        })
     })
 }
 

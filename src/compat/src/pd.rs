@@ -79,9 +79,9 @@ impl Pd {
         match &self.kind {
             Kind::Plain(domain) => {
                 let domain = domain.with(|domain| domain.clone()).ok_or(Code::INVALID)?;
-                self.here(domain)
+                self.with_memory(self.here(domain)?)
             }
-            Kind::Imported(domain) => self.here(Arc::clone(domain)),
+            Kind::Imported(domain) => self.with_memory(self.here(Arc::clone(domain))?),
             Kind::Parent { own: Some(own), .. } => Ok(Arc::clone(&own.domain)),
             Kind::Parent { of, .. } => of.get()?.domain(),
         }
@@ -94,6 +94,14 @@ impl Pd {
         }
         let imported = dv::import_pd(self.context()?, self.c.handle)?;
         Ok(Arc::new(imported))
+    }
+
+    /// The same domain, with the functions that the program gave for the whole device.
+    fn with_memory(&self, domain: Arc<AnyPd>) -> Answer<Arc<AnyPd>> {
+        match self.context()?.memory() {
+            None => Ok(domain),
+            Some(memory) => Ok(Arc::new(dv::with_memory(&domain, memory)?)),
+        }
     }
 
     /// What allocates memory for its queues.

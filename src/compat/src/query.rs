@@ -209,7 +209,7 @@ extern "C" fn ibv_query_port_speed(context: Handle<Context>, port: u32, speed: O
     })
 }
 
-fn gid(context: &Context, port: u32, index: u32) -> Answer<Option<GidEntry>> {
+pub(crate) fn gid(context: &Context, port: u32, index: u32) -> Answer<Option<GidEntry>> {
     let port = u8::try_from(port).map_err(|_| Code::INVALID)?;
     Ok(context.gids().entry(port, index)?)
 }

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use compat_tests::Library::{self, Debian, Ours};
 use compat_tests::by_address::{Side, boot_with, finish};
-use compat_tests::{SUITE, kernel, with_both};
+use compat_tests::{Devices, SUITE, kernel, machine, with_both};
 use testbed::cargo::workspace;
 use testbed::{Command, Connectx, Function, Machine, Packages, host};
 
@@ -145,6 +145,41 @@ fn unknown_bits_and_sizes_are_refused() {
 fn the_vendors_functions_return_the_same() {
     let said = on_connectx(Function::Roce, &[Ours, Debian], "vendor");
     assert!(said[0].lines().count() > 15, "{}", said[0]);
+    assert_eq!(said[0], said[1], "ours (left), Debian's (right)");
+}
+
+#[test]
+fn what_else_the_vendors_functions_return_is_the_same() {
+    let said = on_connectx(Function::Roce, &[Ours, Debian], "striding");
+    assert_eq!(said[0].lines().count(), 6, "{}", said[0]);
+    assert_eq!(said[0], said[1], "ours (left), Debian's (right)");
+}
+
+/// A neighbour that has to be asked, this host, a group, nobody, and no route.
+#[test]
+fn frames_to_an_address_go_to_the_same_neighbour() {
+    let program = compile("neighbours");
+    let machine = machine(Devices::Rxe).unwrap();
+    let machine = with_both(machine).unwrap();
+    let guest = machine.with_binary(program, "neighbours").boot().unwrap();
+    let said = [Ours, Debian].map(|library| {
+        let forget = Command::shell("ip neigh flush all").namespace("a");
+        guest.run(forget).unwrap().check().unwrap();
+        let peers = [
+            "10.1.0.2",
+            "10.1.0.1",
+            "239.1.2.3",
+            "10.1.0.77",
+            "192.0.2.1",
+        ];
+        let output = library.run("neighbours", &peers).namespace("a");
+        let output = guest.run(output).unwrap();
+        println!("{library:?}:\n{}", output.stdout_text());
+        output.check().unwrap().stdout_text()
+    });
+    guest.power_off().unwrap();
+    let answers: Vec<_> = said[0].lines().map(|line| line.contains(": 0 ")).collect();
+    assert_eq!(answers, [true, true, true, false, false], "{}", said[0]);
     assert_eq!(said[0], said[1], "ours (left), Debian's (right)");
 }
 

@@ -14,6 +14,7 @@ mod device;
 mod driver;
 pub mod fork;
 mod list;
+mod neighbour;
 pub mod netlink;
 mod opening;
 mod pages;
@@ -29,6 +30,7 @@ pub use driver::DriverMatch;
 pub use fork::{ForkGuard, copy_on_fork};
 pub(crate) use list::available;
 pub use list::{at_index, find, identify, list};
+pub use neighbour::{EthernetPeer, ethernet_peer};
 pub use opening::{Opened, Target, open, open_device};
 
 pub use crate::sys::open::CharDevice;

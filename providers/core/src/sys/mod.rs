@@ -41,6 +41,7 @@ pub use map::{Mapping, Protection};
 pub use open::CharDevice;
 pub use random::random_u32;
 pub use recorder::fields::{Place, find as struct_layout, places as struct_places};
+pub(crate) use route::send_byte;
 pub use route::source_towards;
 pub use shared_memory::{PageSize, SharedMemory};
 pub(crate) use unwind::catch_panic;

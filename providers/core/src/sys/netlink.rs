@@ -1,4 +1,4 @@
-//! The RDMA netlink socket: three system calls (`socket`, `sendto`, `recvmmsg`) and `close`.
+//! Netlink sockets: three system calls (`socket`, `sendto`, `recvmmsg`) and `close`.
 //!
 //! The socket is never bound explicitly: the kernel assigns it an address when it first sends.
 
@@ -7,7 +7,7 @@ use std::os::fd::AsFd as _;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::net::netlink;
-use rustix::net::{AddressFamily, SendFlags, SocketFlags, SocketType, send, socket_with};
+use rustix::net::{AddressFamily, Protocol, SendFlags, SocketFlags, SocketType, send, socket_with};
 
 use super::descriptor::Descriptor;
 use super::recvmmsg::recv_from_kernel;
@@ -59,6 +59,10 @@ impl RdmaSocket {
     /// EPROTONOSUPPORT where the kernel has no RDMA; EAFNOSUPPORT without netlink; EPERM or EACCES
     /// in a sandbox; EMFILE, ENFILE, ENOMEM.
     pub fn open() -> Result<Self, Errno> {
+        Self::of(Some(netlink::RDMA))
+    }
+
+    fn of(protocol: Option<Protocol>) -> Result<Self, Errno> {
         if cfg!(miri) {
             // Miri does not support such sockets, and would abort.
             return Err(Errno::PROTONOSUPPORT);
@@ -67,7 +71,7 @@ impl RdmaSocket {
             AddressFamily::NETLINK,
             SocketType::RAW,
             SocketFlags::CLOEXEC,
-            Some(netlink::RDMA),
+            protocol,
         )?;
         Ok(Self { fd: fd.into() })
     }
@@ -104,5 +108,30 @@ impl NetlinkTransport for RdmaSocket {
                 received => return received,
             }
         }
+    }
+}
+
+/// A `NETLINK_ROUTE` socket: routes, neighbours and network devices.
+#[derive(Debug)]
+pub(crate) struct RouteSocket(RdmaSocket);
+
+impl RouteSocket {
+    /// Opens the socket.
+    ///
+    /// # Errors
+    /// As [`RdmaSocket::open`].
+    pub(crate) fn open() -> Result<Self, Errno> {
+        // The protocol whose number is 0, which rustix takes for the default.
+        RdmaSocket::of(None).map(Self)
+    }
+}
+
+impl NetlinkTransport for RouteSocket {
+    fn send(&mut self, datagram: &[u8]) -> Result<(), Errno> {
+        self.0.send(datagram)
+    }
+
+    fn receive(&mut self, buffer: &mut [u8], lengths: &mut [usize]) -> Result<usize, Errno> {
+        self.0.receive(buffer, lengths)
     }
 }

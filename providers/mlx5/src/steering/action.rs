@@ -265,7 +265,7 @@ impl FlowAction {
     }
 
     /// The kernel object.
-    pub(crate) fn object(&self) -> &Arc<Object> {
+    pub fn object(&self) -> &Arc<Object> {
         &self.object
     }
 

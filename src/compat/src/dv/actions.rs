@@ -67,6 +67,11 @@ impl Action {
     }
 }
 
+/// What a rule of another header does.
+pub(crate) fn action(action: Handle<Action>) -> Answer<FlowAction> {
+    action.get()?.action()
+}
+
 /// Bytes of a change.
 const CHANGE: usize = 8;
 

@@ -7,6 +7,7 @@ mod changes;
 mod channels;
 mod counters;
 mod crypto;
+mod data_direct;
 mod device;
 mod devx;
 mod dm;
@@ -22,12 +23,13 @@ mod query;
 mod rates;
 mod rss;
 mod sched;
+mod settings;
 mod steering;
 mod to;
 mod xrc;
 
 pub(crate) use abi::{VENDOR, mlx5dv_qp_ex as QpFunctions};
-pub(crate) use actions::destroy_flow_action;
+pub(crate) use actions::{action, destroy_flow_action};
 pub(crate) use changes::Request;
 pub(crate) use counters::counters_of_rule;
 pub(crate) use crypto::OwnLogin;
@@ -43,6 +45,7 @@ pub(crate) use rss::{
     modify_wq,
 };
 pub(crate) use to::{To, post_usual, put, put_composed, put_known, with_headers};
+pub(crate) use uverbs_mlx5::steering::FlowAction;
 pub(crate) use xrc::{Xrcd, close_xrcd, open_xrcd};
 
 use crate::answer::Answer;

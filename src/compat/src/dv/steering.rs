@@ -256,7 +256,7 @@ fn create(
     let actions = Actions::read(first, count, stride)?;
     let file = held.context().get()?.file();
     let object = held.with(|matcher| actions.carry_out(file, matcher, &value))?;
-    Flow::give(held.context(), object, Vec::new())
+    Flow::give(held.context(), object, Vec::new(), Vec::new())
 }
 
 /// The rule is destroyed by `ibv_destroy_flow`.

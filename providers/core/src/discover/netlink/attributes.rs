@@ -64,6 +64,11 @@ impl<'a> Bytes<'a> {
         T::try_from(self.number()?).map_err(|_| Malformed("a number out of range"))
     }
 
+    /// As it is.
+    pub(crate) const fn bytes(self) -> &'a [u8] {
+        self.0
+    }
+
     /// A flag, encoded as a number.
     pub(super) fn flag(self) -> Result<bool, Malformed> {
         Ok(self.number()? != 0)
