@@ -1,5 +1,5 @@
-/* Prints where frames go to each of the IPv4 addresses that it is given, from the first address of
-   the first device that has one. The same over any library. */
+/* Prints where frames go from the first IPv4 address of a device to each of those that it is given.
+   The same over any library. */
 #include <arpa/inet.h>
 #include <infiniband/verbs.h>
 #include <stdint.h>
@@ -29,16 +29,19 @@ static void ask(struct ibv_context *context, int index, const char *to)
 int main(int count, char **to)
 {
 	struct ibv_device **list = ibv_get_device_list(NULL);
-	struct ibv_context *context = list && list[0] ? ibv_open_device(list[0]) : NULL;
+	struct ibv_context *context = NULL;
 	struct ibv_gid_entry entry;
 
+	for (int at = 0; list && list[at] && count > 1; at++)
+		if (!strcmp(ibv_get_device_name(list[at]), to[1]))
+			context = ibv_open_device(list[at]);
 	if (!context)
 		return 1;
 	for (int index = 0; index < 16; index++) {
 		if (ibv_query_gid_ex(context, 1, index, &entry, 0) ||
 		    entry.gid_type != IBV_GID_TYPE_ROCE_V2 || memcmp(entry.gid.raw, mapped, 12))
 			continue;
-		for (int at = 1; at < count; at++)
+		for (int at = 2; at < count; at++)
 			ask(context, index, to[at]);
 		return 0;
 	}

@@ -141,6 +141,13 @@ fn unknown_bits_and_sizes_are_refused() {
     assert_eq!(said[0].trim(), "110 refused, 0 not");
 }
 
+/// The same, of functions that only devices of the vendor's have.
+#[test]
+fn wrong_arguments_of_the_vendors_functions_are_refused() {
+    let said = on_connectx(Function::Roce, &[Ours], "misused");
+    assert_eq!(said[0].trim(), "21 refused, 0 not");
+}
+
 #[test]
 fn the_vendors_functions_return_the_same() {
     let said = on_connectx(Function::Roce, &[Ours, Debian], "vendor");
@@ -172,7 +179,8 @@ fn frames_to_an_address_go_to_the_same_neighbour() {
             "10.1.0.77",
             "192.0.2.1",
         ];
-        let output = library.run("neighbours", &peers).namespace("a");
+        let args = [&["rxe_a"], &peers[..]].concat();
+        let output = library.run("neighbours", &args).namespace("a");
         let output = guest.run(output).unwrap();
         println!("{library:?}:\n{}", output.stdout_text());
         output.check().unwrap().stdout_text()
