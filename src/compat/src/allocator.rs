@@ -2,8 +2,9 @@
 //!
 //! # Safety
 //!
-//! Calls functions that a C program passed with a parent domain, or for a device: they do what the header says, and
-//! what they return is theirs until it is freed, at its address, and not used otherwise.
+//! Calls functions that a C program passed with a parent domain, or for a device: they do what the
+//! header says, and what they return is theirs until it is freed, at its address, and not used
+//! otherwise.
 #![allow(unsafe_code, reason = "calls functions of the C program")]
 
 use std::collections::BTreeMap;

@@ -79,8 +79,8 @@ impl Downstream {
     /// have the name of their crate.
     ///
     /// Cargo builds those of a workspace's own packages alone, so theirs are copied into one that
-    /// has nothing else. What it may use is locked by the lock file beside the manifest of the crate
-    /// that depends on them.
+    /// has nothing else. What it may use is locked by the lock file beside the manifest of the
+    /// crate that depends on them.
     ///
     /// # Errors
     /// A package that is missing, or does not build.

@@ -20,9 +20,9 @@ fn own(name: &str) -> Result<String, Error> {
     Ok(host::capture(&mut compiler)?.trim().to_owned())
 }
 
-/// Writes the compiler, a shell script, and a configuration by which cargo uses it for packages that
-/// bring C. Libraries of these names are empty there: for build scripts that ask for libraries whose
-/// functions come from elsewhere. Returns the configuration.
+/// Writes the compiler, a shell script, and a configuration by which cargo uses it for packages
+/// that bring C. Libraries of these names are empty there: for build scripts that ask for libraries
+/// whose functions come from elsewhere. Returns the configuration.
 ///
 /// # Errors
 /// Debian's packages cannot be obtained, or there is no C compiler.
@@ -49,12 +49,14 @@ pub fn cargo_configuration(empty: &[&str]) -> Result<PathBuf, Error> {
         let library = folder.join(format!("lib{name}.a"));
         fs::write(&library, "!<arch>\n").map_err(file(&library))?;
     }
-    // Warnings of packages of crates.io are none of the user's: cargo caps them unless, as here, the
-    // package is the workspace's own.
+    // Warnings of packages of crates.io are none of the user's: cargo caps them unless, as here,
+    // the package is the workspace's own.
     let text = format!(
-        "[env]\nCC_x86_64_unknown_linux_musl = {compiler:?}\n\
+        "[env]\nCC_x86_64_unknown_linux_musl = \"{}\"\n\
          [target.x86_64-unknown-linux-musl]\n\
-         rustflags = [\"--cap-lints=warn\", \"-L\", {folder:?}]\n"
+         rustflags = [\"--cap-lints=warn\", \"-L\", \"{}\"]\n",
+        compiler.display(),
+        folder.display()
     );
     let configuration = folder.join("config.toml");
     fs::write(&configuration, text).map_err(file(&configuration))?;

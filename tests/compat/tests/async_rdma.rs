@@ -106,7 +106,8 @@ fn async_rdma_runs_on_rxe() {
     run_all(Machine::new(kernel().unwrap()), "rxe0", &TESTS);
 }
 
-/// Unless it is told otherwise, the crate finds immediate data only by the flags that Soft RoCE sets.
+/// Unless it is told otherwise, the crate finds immediate data only by the flags that Soft RoCE
+/// sets.
 #[test]
 fn async_rdma_runs_on_connectx() {
     let machine = Machine::new(kernel().unwrap()).connectx(&[Function::Roce]);

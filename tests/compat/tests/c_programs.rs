@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use compat_tests::Library::{self, Debian, Ours};
 use compat_tests::by_address::{Side, boot_with, finish};
-use compat_tests::{Devices, SUITE, kernel, machine, with_both};
+use compat_tests::{SUITE, kernel, with_both};
 use testbed::cargo::workspace;
 use testbed::{Command, Connectx, Function, Machine, Packages, host};
 
@@ -162,26 +162,29 @@ fn what_else_the_vendors_functions_return_is_the_same() {
     assert_eq!(said[0], said[1], "ours (left), Debian's (right)");
 }
 
+/// Gives the other end of the cable to a host of its own.
+const OTHER_HOST: &str = "set -e; ip netns add there; ip link set v1 netns there; \
+                          ip -n there addr add 10.1.0.2/24 dev v1; ip -n there link set v1 up";
+
 /// A neighbour that has to be asked, this host, a group, nobody, and no route.
 #[test]
 fn frames_to_an_address_go_to_the_same_neighbour() {
     let program = compile("neighbours");
-    let machine = machine(Devices::Rxe).unwrap();
-    let machine = with_both(machine).unwrap();
+    let machine = with_both(Machine::new(kernel().unwrap())).unwrap();
     let guest = machine.with_binary(program, "neighbours").boot().unwrap();
+    let shell = |text| guest.run(Command::shell(text)).unwrap().check().unwrap();
+    shell(OTHER_HOST);
+    let args = [
+        "rxe0",
+        "10.1.0.2",
+        "10.1.0.1",
+        "239.1.2.3",
+        "10.1.0.77",
+        "192.0.2.1",
+    ];
     let said = [Ours, Debian].map(|library| {
-        let forget = Command::shell("ip neigh flush all").namespace("a");
-        guest.run(forget).unwrap().check().unwrap();
-        let peers = [
-            "10.1.0.2",
-            "10.1.0.1",
-            "239.1.2.3",
-            "10.1.0.77",
-            "192.0.2.1",
-        ];
-        let args = [&["rxe_a"], &peers[..]].concat();
-        let output = library.run("neighbours", &args).namespace("a");
-        let output = guest.run(output).unwrap();
+        shell("ip neigh flush all");
+        let output = guest.run(library.run("neighbours", &args)).unwrap();
         println!("{library:?}:\n{}", output.stdout_text());
         output.check().unwrap().stdout_text()
     });

@@ -2,9 +2,8 @@
 //!
 //! # Safety
 //!
-//! Exports names of the library that this one stands for. A descriptor is the program's, which keeps
-//! it open during the call.
-#![allow(unsafe_code, reason = "exports names; borrows a descriptor")]
+//! Exports names of the library that this one stands for.
+#![allow(unsafe_code, reason = "exports names")]
 
 use std::ffi::{c_char, c_int};
 use std::os::unix::ffi::OsStrExt as _;

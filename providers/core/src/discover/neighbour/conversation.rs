@@ -34,7 +34,11 @@ pub(super) mod number {
     pub(crate) const IFLA_INFO_DATA: u16 = 2;
     pub(crate) const IFLA_VLAN_ID: u16 = 1;
 }
-use number::*;
+use number::{
+    AF_INET, AF_INET6, AF_UNSPEC, IFLA_ADDRESS, IFLA_INFO_DATA, IFLA_INFO_KIND, IFLA_LINKINFO,
+    IFLA_VLAN_ID, NDA_DST, NDA_LLADDR, NUD_FAILED, NUD_INCOMPLETE, RTA_DST, RTA_GATEWAY, RTA_OIF,
+    RTM_GETLINK, RTM_GETNEIGH, RTM_GETROUTE, RTN_BLACKHOLE, RTN_LOCAL, RTN_THROW,
+};
 
 /// Sizes of `nlmsghdr`, and of what precedes the attributes: `rtmsg` and `ndmsg`, `ifinfomsg`.
 pub(super) const HEADER: usize = 16;

@@ -16,12 +16,11 @@ pub(super) fn address(ip: IpAddr) -> Option<[u8; 6]> {
             Some([0x33, 0x33, a, b, c, d])
         }
         IpAddr::V6(local) => {
-            let octets = local.octets();
-            if !octets.starts_with(&[0xfe, 0x80, 0, 0, 0, 0, 0, 0]) {
+            let [0xfe, 0x80, 0, 0, 0, 0, 0, 0, rest @ ..] = local.octets() else {
                 return None;
-            }
-            let [.., a, b, c, _, _, d, e, f] = octets;
-            Some([a ^ 2, b, c, d, e, f])
+            };
+            // Two bytes in the middle, and a bit of the first one, tell it from others.
+            Some([rest[0] ^ 2, rest[1], rest[2], rest[5], rest[6], rest[7]])
         }
     }
 }

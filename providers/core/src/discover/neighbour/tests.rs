@@ -4,7 +4,10 @@ use std::cell::Cell;
 use std::collections::VecDeque;
 
 use super::*;
-use conversation::number::*;
+use conversation::number::{
+    IFLA_ADDRESS, IFLA_INFO_DATA, IFLA_INFO_KIND, IFLA_LINKINFO, IFLA_VLAN_ID, NDA_DST, NDA_LLADDR,
+    NUD_FAILED, RTA_GATEWAY, RTN_BLACKHOLE, RTN_LOCAL,
+};
 
 /// The answers to come, one datagram each; sequence numbers are filled in.
 #[derive(Debug, Default)]

@@ -1,6 +1,6 @@
-//! The declarations of libibverbs and librdmacm that the crate `async-rdma` 0.5 is built with, under
-//! the names of `rdma-sys` 0.3 and without C: their functions are those of `uverbs-compat` and
-//! `uverbs-compat-cm`.
+//! The declarations of libibverbs and librdmacm that the crate `async-rdma` 0.5 is built with,
+//! under the names of `rdma-sys` 0.3 and without C: their functions are those of `uverbs-compat`
+//! and `uverbs-compat-cm`.
 //!
 //! ```toml
 //! [patch.crates-io]

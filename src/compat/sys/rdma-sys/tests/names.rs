@@ -1,5 +1,6 @@
-//! All public names of `rdma-sys` 0.3.0: what bindgen makes of Debian's headers by its build script's
-//! options, and what its sources declare. Those inside modules come from the same options as here.
+//! All public names of `rdma-sys` 0.3.0: what bindgen makes of Debian's headers by its build
+//! script's options, and what its sources declare. Those inside modules come from the same options
+//! as here.
 #![allow(unused_imports, reason = "that they are there is what is tested")]
 
 use rdma_sys::{
