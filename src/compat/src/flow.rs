@@ -142,7 +142,7 @@ fn converted(mut specs: &[u8], count: u8) -> Answer<Converted> {
             spec::DROP => add(out, kind, &[])?,
             spec::ACTION => {
                 let action = dv::action(named(one)?)?;
-                let handle = action.object().handle().to_ne_bytes();
+                let handle = action.handle().to_ne_bytes();
                 add(out, kind, &[(&handle, 8)])?;
                 all.actions.push(action);
             }

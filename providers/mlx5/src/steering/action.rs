@@ -265,8 +265,13 @@ impl FlowAction {
     }
 
     /// The kernel object.
-    pub fn object(&self) -> &Arc<Object> {
+    pub(crate) fn object(&self) -> &Arc<Object> {
         &self.object
+    }
+
+    /// The kernel's handle, for rules of other commands: whoever passes it on keeps the action.
+    pub fn handle(&self) -> u32 {
+        self.object.handle()
     }
 
     /// `ibv_destroy_flow_action`—destroys it. One system call. Dropping it does the same.
