@@ -148,6 +148,19 @@ fn wrong_arguments_of_the_vendors_functions_are_refused() {
     assert_eq!(said[0].trim(), "21 refused, 0 not");
 }
 
+/// Debian's library does not have these functions.
+#[test]
+fn objects_are_exported_and_imported() {
+    let said = on_connectx(Function::Roce, &[Ours], "exported");
+    let expected = [
+        "sizes 1, export 0, import 1, query 0, destroy 22, own query 0, own destroy 0, \
+         query of none 2",
+        "memory: export 0, same 1, dereg 22, own dereg 0",
+        "NULL: 22 22 22 1 1 1",
+    ];
+    assert_eq!(said[0].lines().collect::<Vec<_>>(), expected);
+}
+
 #[test]
 fn the_vendors_functions_return_the_same() {
     let said = on_connectx(Function::Roce, &[Ours, Debian], "vendor");

@@ -279,6 +279,20 @@ const fn id_field(created_by: u16) -> Field {
 }
 
 impl DevxObject {
+    /// `mlx5dv_devx_obj_import`—the object of the context that has this handle, whoever created it,
+    /// and the device's number `id`. Dropping it destroys nothing, and a destroy is refused.
+    ///
+    /// The kernel is not asked: commands about an object that is not there fail (ENOENT).
+    #[doc(alias = "mlx5dv_devx_obj_import")]
+    #[doc(hidden)] // Users have no such handle: the library for C programs calls it.
+    pub fn import(file: &Arc<uverbs_core::UverbsFile>, handle: u32, id: u32) -> Self {
+        Self {
+            object: Arc::new(Object::borrowed(file, &KIND, handle)),
+            id,
+            reply: Arc::new(Mailbox::new(0)),
+        }
+    }
+
     /// The device's number of the object, for commands.
     pub fn id(&self) -> u32 {
         self.id

@@ -172,6 +172,22 @@ fn explain(error: Error) -> Error {
 }
 
 impl Umem {
+    /// `mlx5dv_devx_umem_import`—the memory of the context that has this handle, whoever registered
+    /// it, and the device's number `id`. Dropping it ends nothing, and a deregistration is refused.
+    #[doc(alias = "mlx5dv_devx_umem_import")]
+    #[doc(hidden)] // Users have no such handle: the library for C programs calls it.
+    pub fn import(file: &Arc<uverbs_core::UverbsFile>, handle: u32, id: u32) -> Self {
+        Self {
+            object: Arc::new(Object::borrowed(file, &KIND, handle)),
+            id,
+        }
+    }
+
+    /// The kernel's handle of the registration in this context.
+    pub fn handle(&self) -> u32 {
+        self.object.handle()
+    }
+
     /// The device's number of the memory, for commands.
     pub fn id(&self) -> u32 {
         self.id

@@ -56,6 +56,29 @@ static KIND: Kind = Kind {
 };
 
 impl Var {
+    /// `mlx5dv_var_import`—the page of the context that has this handle, whoever allocated it,
+    /// where it is said to be. Dropping it frees nothing, and a free is refused.
+    #[doc(alias = "mlx5dv_var_import")]
+    #[doc(hidden)] // Users have no such handle: the library for C programs calls it.
+    pub fn import(
+        file: &Arc<UverbsFile>,
+        handle: u32,
+        page_id: u32,
+        (offset, length): (u64, u32),
+    ) -> Self {
+        Self {
+            object: Arc::new(Object::borrowed(file, &KIND, handle)),
+            page_id,
+            offset,
+            length,
+        }
+    }
+
+    /// The kernel's handle of the page in this context.
+    pub fn handle(&self) -> u32 {
+        self.object.handle()
+    }
+
     /// `mlx5dv_alloc_var`—allocates a page from the device.
     ///
     /// One system call, since 5.6; [`VarKind::Packets`] is newer.

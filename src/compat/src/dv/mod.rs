@@ -24,6 +24,7 @@ mod rates;
 mod rss;
 mod sched;
 mod settings;
+mod shared;
 mod steering;
 mod to;
 mod xrc;

@@ -28,7 +28,7 @@ use crate::fork;
 use crate::memory::access;
 use crate::pointer::{Handle, In, items};
 
-type Registered = Held<mlx5dv_devx_umem, Umem>;
+pub(super) type Registered = Held<mlx5dv_devx_umem, Umem>;
 
 fn register(
     context: Handle<Context>,
@@ -161,7 +161,7 @@ extern "C" fn mlx5dv_devx_free_uar(uar: Handle<Registers>) {
     });
 }
 
-type Doorbells = Held<mlx5dv_var, Var>;
+pub(super) type Doorbells = Held<mlx5dv_var, Var>;
 
 /// `MLX5DV_VAR_ALLOC_FLAG_TLP`.
 const PACKETS: u32 = 1;

@@ -138,6 +138,18 @@ pub(super) const LISTS: Lists = Lists {
         ),
         ("uverbs_mlx5::memory::var::Var::alloc", "it is of a device"),
         (
+            "uverbs_mlx5::memory::var::Var::import",
+            "somebody else's: it is used, and never freed",
+        ),
+        (
+            "uverbs_mlx5::devx::object::DevxObject::import",
+            "somebody else's: it is asked about, and never destroyed",
+        ),
+        (
+            "uverbs_mlx5::devx::umem::Umem::import",
+            "somebody else's: its number is passed on, and it never ends",
+        ),
+        (
             "uverbs_mlx5::context::vport::SwitchPort::query",
             "it is of a device",
         ),
