@@ -12,10 +12,10 @@ use std::ffi::{c_int, c_void};
 use std::mem::MaybeUninit;
 
 use uverbs_compat_base::abi::{
-    Slot, ibv_ah_attr, ibv_comp_channel, ibv_context, ibv_cq, ibv_device, ibv_device_attr, ibv_ece,
-    ibv_gid, ibv_mr, ibv_pd, ibv_port_attr, ibv_qp, ibv_qp_attr, ibv_qp_init_attr,
-    ibv_qp_init_attr_ex, ibv_srq, ibv_srq_init_attr, ibv_srq_init_attr_ex, ibv_xrcd,
-    ibv_xrcd_init_attr, verbs_context,
+    Slot, ibv_ah, ibv_ah_attr, ibv_comp_channel, ibv_context, ibv_cq, ibv_device, ibv_device_attr,
+    ibv_ece, ibv_gid, ibv_gid_entry, ibv_mr, ibv_pd, ibv_port_attr, ibv_qp, ibv_qp_attr,
+    ibv_qp_init_attr, ibv_qp_init_attr_ex, ibv_srq, ibv_srq_init_attr, ibv_srq_init_attr_ex,
+    ibv_xrcd, ibv_xrcd_init_attr, verbs_context,
 };
 use uverbs_core::cm::raw::{ib_uverbs_ah_attr, ib_uverbs_qp_attr};
 
@@ -31,6 +31,16 @@ unsafe extern "C" {
     fn ibv_close_device(context: *mut ibv_context) -> c_int;
     fn ibv_query_device(context: *mut ibv_context, attr: *mut ibv_device_attr) -> c_int;
     fn ibv_query_port(context: *mut ibv_context, port: u8, attr: *mut ibv_port_attr) -> c_int;
+    fn _ibv_query_gid_ex(
+        context: *mut ibv_context,
+        port: u32,
+        index: u32,
+        entry: *mut ibv_gid_entry,
+        flags: u32,
+        size: usize,
+    ) -> c_int;
+    fn ibv_create_ah(pd: *mut ibv_pd, attr: *mut ibv_ah_attr) -> *mut ibv_ah;
+    fn ibv_destroy_ah(handle: *mut ibv_ah) -> c_int;
     fn ibv_alloc_pd(context: *mut ibv_context) -> *mut ibv_pd;
     fn ibv_dealloc_pd(pd: *mut ibv_pd) -> c_int;
     fn ibv_create_comp_channel(context: *mut ibv_context) -> *mut ibv_comp_channel;
@@ -162,6 +172,8 @@ functions! {
         access: c_int
     ) -> *mut ibv_mr = made ibv_reg_mr;
     fn dereg_mr(mr: *mut ibv_mr) -> () = done ibv_dereg_mr;
+    fn create_ah(pd: *mut ibv_pd, attr: &mut ibv_ah_attr) -> *mut ibv_ah = made ibv_create_ah;
+    fn destroy_ah(handle: *mut ibv_ah) -> () = done ibv_destroy_ah;
     fn destroy_srq(srq: *mut ibv_srq) -> () = done ibv_destroy_srq;
     fn modify_qp(qp: *mut ibv_qp, attr: &mut ibv_qp_attr, mask: c_int) -> () = done ibv_modify_qp;
     fn destroy_qp(qp: *mut ibv_qp) -> () = done ibv_destroy_qp;
@@ -187,6 +199,16 @@ pub(crate) fn query_port(context: *mut ibv_context, port: u8) -> Answer<ibv_port
     done(unsafe { ibv_query_port(context, port, attr.as_mut_ptr()) })?;
     // SAFETY: its fields are numbers, any bytes are valid.
     Ok(unsafe { attr.assume_init() })
+}
+
+/// An entry of a port's GID table.
+pub(crate) fn query_gid(context: *mut ibv_context, port: u8, at: u32) -> Answer<ibv_gid_entry> {
+    let mut entry = MaybeUninit::<ibv_gid_entry>::zeroed();
+    let size = size_of::<ibv_gid_entry>();
+    // SAFETY: an opened device, and room for the struct.
+    done(unsafe { _ibv_query_gid_ex(context, port.into(), at, entry.as_mut_ptr(), 0, size) })?;
+    // SAFETY: its fields are numbers, any bytes are valid.
+    Ok(unsafe { entry.assume_init() })
 }
 
 /// Counts one event as dealt with.

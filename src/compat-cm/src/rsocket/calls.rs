@@ -6,10 +6,12 @@ use std::sync::atomic::Ordering;
 
 use uverbs_core::cm::CmAddress;
 
+use super::datagram::Datagram;
 use super::link::Link;
 use super::options::Options;
 use super::stream::{Stream, lock};
-use super::{keepalive, table};
+use super::table::Socket;
+use super::{datagram, keepalive, table};
 use crate::abi::Storage;
 use crate::answer::Answer;
 use crate::errno::Code;
@@ -23,19 +25,31 @@ const AF_INET6: c_int = 10;
 
 pub(super) fn open(domain: c_int, kind: c_int, protocol: c_int) -> Answer<c_int> {
     let flags = kind & (libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK);
-    let is_stream = kind & !flags == libc::SOCK_STREAM;
-    let is_ip = [AF_INET, AF_INET6].contains(&domain);
-    if !is_ip || !is_stream || ![0, libc::IPPROTO_TCP].contains(&protocol) {
+    if ![AF_INET, AF_INET6].contains(&domain) {
         return Err(UNSUPPORTED);
     }
     let is_nonblocking = flags & libc::SOCK_NONBLOCK != 0;
-    let stream = Stream::new(Link::new()?, Options::new(), is_nonblocking);
-    Ok(table::add(Arc::new(stream)))
+    let socket = match (kind & !flags, protocol) {
+        (libc::SOCK_STREAM, 0 | libc::IPPROTO_TCP) => {
+            let stream = Stream::new(Link::new()?, Options::new(), is_nonblocking);
+            Socket::Stream(Arc::new(stream))
+        }
+        (libc::SOCK_DGRAM, 0 | libc::IPPROTO_UDP) => {
+            Socket::Datagram(Arc::new(Datagram::new(domain, is_nonblocking)?))
+        }
+        _ => return Err(UNSUPPORTED),
+    };
+    Ok(table::add(socket))
 }
 
 pub(super) fn bind(socket: c_int, address: &[u8]) -> Answer<()> {
-    let address = storage(address)?;
-    table::find(socket)?.bind((&raw const address).cast())
+    match table::find(socket)? {
+        Socket::Stream(stream) => {
+            let address = storage(address)?;
+            stream.bind((&raw const address).cast())
+        }
+        Socket::Datagram(socket) => socket.bind(datagram::address(address)?),
+    }
 }
 
 fn storage(address: &[u8]) -> Answer<Storage> {
@@ -44,53 +58,41 @@ fn storage(address: &[u8]) -> Answer<Storage> {
 }
 
 pub(super) fn listen(socket: c_int, backlog: c_int) -> Answer<()> {
-    table::find(socket)?.listen(u32::try_from(backlog).unwrap_or(0))
+    table::stream(socket)?.listen(u32::try_from(backlog).unwrap_or(0))
 }
 
 /// A new socket, and the peer's address.
 pub(super) fn accept(socket: c_int) -> Answer<(c_int, Vec<u8>)> {
-    let new = table::find(socket)?.accept()?;
+    let new = table::stream(socket)?.accept()?;
     let peer = new.peer_name()?;
-    Ok((table::add(new), peer))
+    Ok((table::add(Socket::Stream(new)), peer))
 }
 
 pub(super) fn connect(socket: c_int, address: &[u8]) -> Answer<()> {
-    let address = storage(address)?;
-    table::find(socket)?.connect(address)
+    match table::find(socket)? {
+        Socket::Stream(stream) => stream.connect(storage(address)?),
+        Socket::Datagram(socket) => socket.connect(datagram::address(address)?),
+    }
 }
 
 pub(super) fn shutdown(socket: c_int, how: c_int) -> Answer<()> {
-    table::find(socket)?.shutdown(how)
+    table::stream(socket)?.shutdown(how)
 }
 
 pub(super) fn close(socket: c_int) -> Answer<()> {
-    table::remove(socket)?.close();
+    match table::remove(socket)? {
+        Socket::Stream(stream) => stream.close(),
+        Socket::Datagram(socket) => socket.close(),
+    }
     Ok(())
 }
 
-pub(super) fn receive(socket: c_int, bytes: &mut [u8], flags: c_int) -> Answer<usize> {
-    table::find(socket)?.receive(bytes, flags)
-}
-
-/// The first part that has room, then what is there for the others.
-pub(super) fn receive_parts(socket: c_int, parts: Vec<&mut [u8]>, flags: c_int) -> Answer<usize> {
-    let stream = table::find(socket)?;
-    let mut received = 0;
-    for part in parts.into_iter().filter(|part| !part.is_empty()) {
-        let room = part.len();
-        let later = if received > 0 { libc::MSG_DONTWAIT } else { 0 };
-        match stream.receive(part, flags | later) {
-            Ok(count) => {
-                received += count;
-                if count < room || flags & libc::MSG_PEEK != 0 {
-                    break;
-                }
-            }
-            Err(_) if received > 0 => break,
-            Err(code) => return Err(code),
-        }
+/// Of a stream: the first part that has room, then what is there for the others.
+pub(super) fn receive(socket: c_int, parts: &mut [&mut [u8]], flags: c_int) -> Answer<usize> {
+    match table::find(socket)? {
+        Socket::Stream(stream) => stream.receive_parts(parts, flags),
+        Socket::Datagram(socket) => Ok(socket.receive(parts, flags)?.0),
     }
-    Ok(received)
 }
 
 pub(super) fn receive_from(
@@ -98,25 +100,64 @@ pub(super) fn receive_from(
     bytes: &mut [u8],
     flags: c_int,
 ) -> Answer<(usize, Vec<u8>)> {
-    let stream = table::find(socket)?;
-    let count = stream.receive(bytes, flags)?;
-    Ok((count, stream.peer_name()?))
+    match table::find(socket)? {
+        Socket::Stream(stream) => {
+            let count = stream.receive(bytes, flags)?;
+            // Nothing is from nobody.
+            let source = if count > 0 {
+                stream.peer_name()?
+            } else {
+                Vec::new()
+            };
+            Ok((count, source))
+        }
+        Socket::Datagram(socket) => socket.receive(&mut [bytes], flags),
+    }
 }
 
 pub(super) fn send(socket: c_int, parts: &[&[u8]], flags: c_int) -> Answer<usize> {
-    table::find(socket)?.send(parts, flags)
+    match table::find(socket)? {
+        Socket::Stream(stream) => stream.send(parts, flags),
+        Socket::Datagram(socket) => socket.send(parts, flags, None),
+    }
+}
+
+/// To an address, if there is one.
+pub(super) fn send_to(
+    socket: c_int,
+    parts: &[&[u8]],
+    flags: c_int,
+    to: Option<&[u8]>,
+) -> Answer<usize> {
+    match (table::find(socket)?, to) {
+        (Socket::Stream(_), Some(_)) => Err(Code::new(libc::EISCONN)),
+        (Socket::Stream(stream), None) => stream.send(parts, flags),
+        (Socket::Datagram(socket), to) => {
+            let to = to.map(datagram::address).transpose()?;
+            socket.send(parts, flags, to)
+        }
+    }
 }
 
 pub(super) fn peer_name(socket: c_int) -> Answer<Vec<u8>> {
-    table::find(socket)?.peer_name()
+    match table::find(socket)? {
+        Socket::Stream(stream) => stream.peer_name(),
+        Socket::Datagram(socket) => socket.peer_name(),
+    }
 }
 
 pub(super) fn own_name(socket: c_int) -> Answer<Vec<u8>> {
-    table::find(socket)?.own_name()
+    match table::find(socket)? {
+        Socket::Stream(stream) => stream.own_name(),
+        Socket::Datagram(socket) => socket.own_name(),
+    }
 }
 
 pub(super) fn set_option(socket: c_int, level: c_int, name: c_int, value: &[u8]) -> Answer<()> {
-    let stream = table::find(socket)?;
+    let stream = match table::find(socket)? {
+        Socket::Stream(stream) => stream,
+        Socket::Datagram(socket) => return socket.set_option(level, name, value),
+    };
     stream.set_option(level, name, value)?;
     match (level, name) {
         (libc::SOL_SOCKET, libc::SO_KEEPALIVE) | (libc::IPPROTO_TCP, libc::TCP_KEEPIDLE) => {
@@ -127,7 +168,10 @@ pub(super) fn set_option(socket: c_int, level: c_int, name: c_int, value: &[u8])
 }
 
 pub(super) fn option(socket: c_int, level: c_int, name: c_int) -> Answer<Vec<u8>> {
-    table::find(socket)?.option(level, name)
+    match table::find(socket)? {
+        Socket::Stream(stream) => stream.option(level, name),
+        Socket::Datagram(socket) => socket.option(level, name),
+    }
 }
 
 pub(super) fn map(
@@ -141,11 +185,11 @@ pub(super) fn map(
     if protection & !WRITE != 0 {
         return Err(Code::INVALID);
     }
-    table::find(socket)?.map(place, protection & WRITE != 0, offset)
+    table::stream(socket)?.map(place, protection & WRITE != 0, offset)
 }
 
 pub(super) fn unmap(socket: c_int, start: usize, length: usize) -> Answer<()> {
-    table::find(socket)?.unmap(start, length)
+    table::stream(socket)?.unmap(start, length)
 }
 
 pub(super) fn write_mapped(
@@ -154,23 +198,21 @@ pub(super) fn write_mapped(
     offset: i64,
     flags: c_int,
 ) -> Answer<usize> {
-    table::find(socket)?.write_mapped(bytes, offset.cast_unsigned(), flags)
+    table::stream(socket)?.write_mapped(bytes, offset.cast_unsigned(), flags)
 }
 
 /// `fcntl`: whether calls wait. The flag that closes descriptors at `exec` is always set.
 pub(super) fn control(socket: c_int, command: c_int, argument: c_int) -> Answer<c_int> {
-    let stream = table::find(socket)?;
+    let socket = table::find(socket)?;
+    let is_nonblocking = socket.is_nonblocking();
     match command {
         libc::F_GETFL => {
-            let is_nonblocking = stream.is_nonblocking.load(Ordering::Relaxed);
+            let is_nonblocking = is_nonblocking.load(Ordering::Relaxed);
             let blocking = if is_nonblocking { libc::O_NONBLOCK } else { 0 };
             Ok(libc::O_RDWR | blocking)
         }
         libc::F_SETFL => {
-            let is_nonblocking = argument & libc::O_NONBLOCK != 0;
-            stream
-                .is_nonblocking
-                .store(is_nonblocking, Ordering::Relaxed);
+            is_nonblocking.store(argument & libc::O_NONBLOCK != 0, Ordering::Relaxed);
             Ok(0)
         }
         libc::F_GETFD => Ok(libc::FD_CLOEXEC),

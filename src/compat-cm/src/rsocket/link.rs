@@ -36,9 +36,16 @@ pub(super) struct Arrived(Handle<Event>);
 
 impl Link {
     pub(super) fn new() -> Answer<Self> {
+        Self::with(port_space::TCP, qp_type::RC)
+    }
+
+    pub(super) fn for_datagrams() -> Answer<Self> {
+        Self::with(port_space::UDP, qp_type::UD)
+    }
+
+    fn with(space: u32, kind: u32) -> Answer<Self> {
         let none = std::ptr::null_mut();
-        let id = id::create(Handle::of(none), none.cast(), port_space::TCP, qp_type::RC)?;
-        Self::of(id)
+        Self::of(id::create(Handle::of(none), none.cast(), space, kind)?)
     }
 
     /// Of an id that has a channel of its own.

@@ -1,4 +1,5 @@
-//! Sockets over connections (`rsocket` and what is called with one): streams in rsockets' protocol.
+//! Sockets (`rsocket` and what is called with one) in rsockets' protocol: streams over connections,
+//! and datagrams (`datagram`). What follows is about streams.
 //!
 //! Each side has a ring that the peer writes into, in two halves, and a list of two entries, in
 //! which the peer says where its halves are (`endpoint`, `memory`). A number that comes with each
@@ -14,6 +15,7 @@ mod accept;
 mod calls;
 mod close;
 mod connect;
+mod datagram;
 mod endpoint;
 mod flow;
 mod iomap;

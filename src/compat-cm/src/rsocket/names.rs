@@ -76,7 +76,7 @@ extern "C" fn rclose(socket: c_int) -> c_int {
 
 #[unsafe(no_mangle)]
 extern "C" fn rrecv(socket: c_int, bytes: *mut u8, length: usize, flags: c_int) -> isize {
-    size(|| calls::receive(socket, items_mut(bytes, length)?, flags))
+    size(|| calls::receive(socket, &mut [items_mut(bytes, length)?], flags))
 }
 
 #[unsafe(no_mangle)]
@@ -95,7 +95,7 @@ extern "C" fn rrecvfrom(
 ) -> isize {
     size(|| {
         let (count, source) = calls::receive_from(socket, items_mut(bytes, length)?, flags)?;
-        if count > 0 && !address.is_null() {
+        if !source.is_empty() && !address.is_null() {
             put_address(&source, address, address_length)?;
         }
         Ok(count)
@@ -136,10 +136,10 @@ extern "C" fn rsendto(
     address_length: u32,
 ) -> isize {
     size(|| {
-        if !address.is_null() || address_length > 0 {
-            return Err(Code::new(libc::EISCONN));
-        }
-        calls::send(socket, &[items(bytes, length)?], flags)
+        let parts = [items(bytes, length)?];
+        let is_given = !address.is_null() || address_length > 0;
+        let to = is_given.then(|| items(address.cast(), address_length as usize));
+        calls::send_to(socket, &parts, flags, to.transpose()?)
     })
 }
 
@@ -294,7 +294,7 @@ fn receive_parts(
 ) -> Answer<usize> {
     let parts = items(parts, count)?.iter();
     let parts = parts.map(|part| items_mut(part.iov_base.cast(), part.iov_len));
-    calls::receive_parts(socket, parts.collect::<Answer<Vec<_>>>()?, flags)
+    calls::receive(socket, &mut parts.collect::<Answer<Vec<_>>>()?, flags)
 }
 
 /// Writes as much as there is room for: how many bytes.

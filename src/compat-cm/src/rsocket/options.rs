@@ -14,7 +14,7 @@ use crate::errno::Code;
 use crate::option;
 
 /// `SOL_RDMA`, and its options.
-const SOL_RDMA: c_int = 0x10000;
+pub(super) const SOL_RDMA: c_int = 0x10000;
 const RDMA_SQSIZE: c_int = 0;
 const RDMA_RQSIZE: c_int = 1;
 const RDMA_INLINE: c_int = 2;
@@ -70,6 +70,31 @@ impl Options {
             self.on.push((level, name));
         }
     }
+
+    /// Sets an option of RDMA, for what is not made yet.
+    pub(super) fn set_of_rdma(&mut self, name: c_int, value: &[u8]) -> Answer<()> {
+        match name {
+            RDMA_SQSIZE => self.sizes.sends = limited(value)?,
+            RDMA_RQSIZE => self.sizes.receives = limited(value)?,
+            RDMA_INLINE => self.sizes.inline = limited(value)?,
+            RDMA_IOMAPSIZE => self.sizes.maps = from_scale(to_scale(limited(value)?)),
+            RDMA_ROUTE => self.route = Some(value.to_vec()),
+            _ => return Err(UNSUPPORTED),
+        }
+        Ok(())
+    }
+}
+
+/// The bytes of an option of RDMA that is a size.
+pub(super) fn of_rdma(name: c_int, sizes: Sizes) -> Answer<Vec<u8>> {
+    let size = match name {
+        RDMA_SQSIZE => sizes.sends,
+        RDMA_RQSIZE => sizes.receives,
+        RDMA_INLINE => sizes.inline,
+        RDMA_IOMAPSIZE => sizes.maps,
+        _ => return Err(UNSUPPORTED),
+    };
+    Ok(size.to_ne_bytes().to_vec())
 }
 
 fn number(value: &[u8]) -> Answer<c_int> {
@@ -78,7 +103,7 @@ fn number(value: &[u8]) -> Answer<c_int> {
 }
 
 /// Twice what a program asks for, as of a socket of TCP.
-fn doubled(value: &[u8]) -> Answer<u32> {
+pub(super) fn doubled(value: &[u8]) -> Answer<u32> {
     Ok(number(value)?.cast_unsigned().saturating_mul(2))
 }
 
@@ -168,16 +193,7 @@ impl Stream {
         if !matches!(self.flow().phase, Phase::New | Phase::Listening) {
             return Err(Code::INVALID);
         }
-        let mut options = lock(&self.options);
-        match name {
-            RDMA_SQSIZE => options.sizes.sends = limited(value)?,
-            RDMA_RQSIZE => options.sizes.receives = limited(value)?,
-            RDMA_INLINE => options.sizes.inline = limited(value)?,
-            RDMA_IOMAPSIZE => options.sizes.maps = from_scale(to_scale(limited(value)?)),
-            RDMA_ROUTE => options.route = Some(value.to_vec()),
-            _ => return Err(UNSUPPORTED),
-        }
-        Ok(())
+        lock(&self.options).set_of_rdma(name, value)
     }
 
     /// The bytes of an option.
@@ -208,11 +224,8 @@ impl Stream {
             }
             (libc::IPPROTO_TCP, libc::TCP_MAXSEG) => self.segment(),
             (libc::IPPROTO_TCP, libc::TCP_INFO) => return Ok(self.info(sizes)),
-            (SOL_RDMA, RDMA_SQSIZE) => size(sizes.sends),
-            (SOL_RDMA, RDMA_RQSIZE) => size(sizes.receives),
-            (SOL_RDMA, RDMA_INLINE) => size(sizes.inline),
-            (SOL_RDMA, RDMA_IOMAPSIZE) => size(sizes.maps),
             (SOL_RDMA, RDMA_ROUTE) => return self.route(),
+            (SOL_RDMA, _) => return of_rdma(name, sizes),
             _ => return Err(UNSUPPORTED),
         };
         Ok(number.to_ne_bytes().to_vec())

@@ -1,7 +1,6 @@
 //! Waiting for several sockets and other descriptors at a time.
 
 use std::ffi::c_int;
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use libc::pollfd;
@@ -10,6 +9,7 @@ use super::connect::IN_PROGRESS;
 use super::flow::Phase;
 use super::settings::Defaults;
 use super::stream::Stream;
+use super::table::Socket;
 use super::{sleep, table};
 use crate::answer::Answer;
 
@@ -79,10 +79,37 @@ impl Stream {
     }
 }
 
+impl Socket {
+    fn ready(&self, events: i16) -> i16 {
+        match self {
+            Self::Stream(stream) => stream.ready(events),
+            Self::Datagram(datagram) => datagram.ready(events),
+        }
+    }
+
+    fn prepare_sleep(&self) -> Vec<c_int> {
+        match self {
+            Self::Stream(stream) => stream.prepare_sleep().to_vec(),
+            Self::Datagram(datagram) => datagram.prepare_sleep(),
+        }
+    }
+
+    fn woken(&self, events: &[i16]) -> Answer<()> {
+        match (self, events) {
+            (Self::Stream(stream), [of_link, of_queue]) => stream.woken(*of_link, *of_queue),
+            (Self::Stream(_), _) => Ok(()),
+            (Self::Datagram(datagram), events) => {
+                datagram.woken(events);
+                Ok(())
+            }
+        }
+    }
+}
+
 /// What a call waits for.
 struct Watch {
     /// For each descriptor its socket, if it has one.
-    sockets: Vec<Option<Arc<Stream>>>,
+    sockets: Vec<Option<Socket>>,
 }
 
 impl Watch {
@@ -93,7 +120,7 @@ impl Watch {
         }
     }
 
-    fn each(&self) -> impl Iterator<Item = &Arc<Stream>> {
+    fn each(&self) -> impl Iterator<Item = &Socket> {
         self.sockets.iter().flatten()
     }
 
@@ -128,23 +155,25 @@ impl Watch {
     /// Sleeps until something happens to one of them.
     fn sleep(&self, fds: &[pollfd], bell: c_int, deadline: Option<Instant>) -> Answer<()> {
         let mut all = vec![sleep::reads(bell)];
+        let mut counts = Vec::with_capacity(fds.len());
         for (fd, socket) in fds.iter().zip(&self.sockets) {
+            let before = all.len();
             match socket {
-                Some(socket) => all.extend(socket.prepare_sleep().map(sleep::reads)),
+                Some(socket) => all.extend(socket.prepare_sleep().into_iter().map(sleep::reads)),
                 None => all.push(pollfd { revents: 0, ..*fd }),
             }
+            counts.push(all.len() - before);
         }
         // What came before an event was asked for has none.
         if self.look(&mut fds.to_vec())? > 0 {
             return Ok(());
         }
         sleep::poll(&mut all, deadline)?;
-        let mut woken = all.into_iter().skip(1);
-        for socket in &self.sockets {
-            let first = woken.next().map_or(0, |fd| fd.revents);
+        let mut woken = all.into_iter().skip(1).map(|fd| fd.revents);
+        for (socket, count) in self.sockets.iter().zip(counts) {
+            let events: Vec<_> = woken.by_ref().take(count).collect();
             if let Some(socket) = socket {
-                let second = woken.next().map_or(0, |fd| fd.revents);
-                socket.woken(first, second)?;
+                socket.woken(&events)?;
             }
         }
         Ok(())
@@ -167,7 +196,9 @@ pub(super) fn poll(fds: &mut [pollfd], timeout: c_int) -> Answer<c_int> {
         }
     }
     let bell = sleep::bell()?;
-    watch.each().for_each(|socket| socket.sleepers.enter(&bell));
+    watch
+        .each()
+        .for_each(|socket| socket.sleepers().enter(&bell));
     let answer = loop {
         let slept = watch.sleep(fds, sleep::fd_of(&bell), deadline);
         bell.silence();
@@ -179,6 +210,8 @@ pub(super) fn poll(fds: &mut [pollfd], timeout: c_int) -> Answer<c_int> {
             answer => break answer,
         }
     };
-    watch.each().for_each(|socket| socket.sleepers.leave(&bell));
+    watch
+        .each()
+        .for_each(|socket| socket.sleepers().leave(&bell));
     answer
 }

@@ -25,24 +25,26 @@ use crate::verbs;
 const WRITE: u32 = 0;
 const WRITE_WITH_IMM: u32 = 1;
 /// `IBV_SEND_INLINE`.
-const INLINE: u32 = 1 << 3;
+pub(super) const INLINE: u32 = 1 << 3;
 /// `IBV_WC_WITH_IMM`.
 const WITH_IMM: u32 = 1 << 1;
 /// Marks receives.
-const RECEIVE: u64 = 1 << 63;
+pub(super) const RECEIVE: u64 = 1 << 63;
 /// Completions that are taken at a time.
 const BATCH: c_int = 16;
 const ROOM: usize = 16;
 
-type PostSend = extern "C" fn(*mut ibv_qp, *mut ibv_send_wr, *mut *mut ibv_send_wr) -> c_int;
-type PostReceive = extern "C" fn(*mut ibv_qp, *mut ibv_recv_wr, *mut *mut ibv_recv_wr) -> c_int;
+pub(super) type PostSend =
+    extern "C" fn(*mut ibv_qp, *mut ibv_send_wr, *mut *mut ibv_send_wr) -> c_int;
+pub(super) type PostReceive =
+    extern "C" fn(*mut ibv_qp, *mut ibv_recv_wr, *mut *mut ibv_recv_wr) -> c_int;
 type PollCq = extern "C" fn(*mut ibv_cq, c_int, *mut ibv_wc) -> c_int;
 type RequestNotify = extern "C" fn(*mut ibv_cq, c_int) -> c_int;
 
 /// A connection's queue pair, and the completion queue of both directions with its channel.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Queues {
-    qp: *mut ibv_qp,
+    pub(super) qp: *mut ibv_qp,
     cq: *mut ibv_cq,
     channel: *mut ibv_comp_channel,
     /// The channel's descriptor.
@@ -101,8 +103,13 @@ impl Queues {
         unsafe { (*self.qp).pd }
     }
 
+    pub(super) fn qp_num(&self) -> u32 {
+        // SAFETY: a queue pair of libibverbs.
+        unsafe { (*self.qp).qp_num.get() }
+    }
+
     /// A slot of the queues' context.
-    fn slot(&self, at: usize) -> Slot {
+    pub(super) fn slot(&self, at: usize) -> Slot {
         // SAFETY: a queue pair of libibverbs.
         let context: *mut ibv_context = unsafe { (*self.qp).context };
         // SAFETY: its context, which is open.
@@ -155,6 +162,10 @@ impl Queues {
 
     /// Takes completions, as many as there are up to a limit. `None`: the queue is broken.
     pub(super) fn poll(&self, mut each: impl FnMut(Completion)) -> Option<usize> {
+        self.poll_raw(|wc| each(completion(wc)))
+    }
+
+    pub(super) fn poll_raw(&self, mut each: impl FnMut(&ibv_wc)) -> Option<usize> {
         let mut found = [const { MaybeUninit::<ibv_wc>::zeroed() }; ROOM];
         // SAFETY: the slot of `ibv_poll_cq`.
         let poll = unsafe { std::mem::transmute::<Slot, PollCq>(self.slot(11)) };
@@ -162,7 +173,7 @@ impl Queues {
         let count = usize::try_from(count).ok()?;
         for place in found.iter().take(count) {
             // SAFETY: numbers, for which any bytes are valid.
-            each(completion(unsafe { place.assume_init_ref() }));
+            each(unsafe { place.assume_init_ref() });
         }
         Some(count)
     }
@@ -200,7 +211,7 @@ fn completion(wc: &ibv_wc) -> Completion {
     Completion::Nothing
 }
 
-fn done(code: c_int) -> Answer<()> {
+pub(super) fn done(code: c_int) -> Answer<()> {
     match code {
         0 => Ok(()),
         ..0 => Err(Code::last()),

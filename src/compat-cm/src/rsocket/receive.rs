@@ -42,6 +42,26 @@ impl Stream {
         Ok(received)
     }
 
+    /// The same into several parts: into the first one that has room, then what is there for the
+    /// others.
+    pub(super) fn receive_parts(&self, parts: &mut [&mut [u8]], flags: c_int) -> Answer<usize> {
+        let mut received = 0;
+        for part in parts.iter_mut().filter(|part| !part.is_empty()) {
+            let later = if received > 0 { libc::MSG_DONTWAIT } else { 0 };
+            match self.receive(part, flags | later) {
+                Ok(count) => {
+                    received += count;
+                    if count < part.len() || flags & libc::MSG_PEEK != 0 {
+                        break;
+                    }
+                }
+                Err(_) if received > 0 => break,
+                Err(code) => return Err(code),
+            }
+        }
+        Ok(received)
+    }
+
     /// How much there is to be read: 0 at the end.
     fn arrived(&self, blocks: bool) -> Answer<u32> {
         let look = |_: &Endpoint, flow: &mut Flow| match flow.unread() {

@@ -82,6 +82,20 @@ impl Sizes {
         Self { ring, ..self }
     }
 
+    /// For datagrams, each of which has a place of so many bytes, as a device allows.
+    pub(super) fn of_datagrams(self, most_requests: u32, place: u32) -> Self {
+        let most = most_requests.clamp(FEWEST, MOST);
+        let sends = self.sends.min(self.staging / place).clamp(1, most);
+        let receives = self.receives.min(self.ring / place).clamp(1, most);
+        Self {
+            sends,
+            receives,
+            staging: sends * place,
+            ring: receives * place,
+            ..self
+        }
+    }
+
     /// As a device allows.
     pub(super) fn on(self, most_requests: u32) -> Self {
         let most = most_requests.clamp(FEWEST, MOST);
@@ -136,5 +150,19 @@ mod tests {
         };
         let fitting = sizes.on(1024);
         assert_eq!((fitting.sends, fitting.receives), (16, 1024));
+    }
+
+    #[test]
+    fn datagrams_have_places() {
+        let sizes = Defaults::read(|_| None).sizes.of_datagrams(1 << 20, 2048);
+        assert_eq!((sizes.sends, sizes.receives), (64, 64));
+        let sizes = sizes.with_ring(1 << 20);
+        let many = Sizes {
+            receives: 384,
+            ..sizes
+        };
+        assert_eq!(many.of_datagrams(100, 2048).receives, 100);
+        let least = Sizes::default().of_datagrams(0, 2048);
+        assert_eq!((least.sends, least.ring), (1, 2048));
     }
 }
