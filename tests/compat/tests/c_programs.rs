@@ -230,3 +230,20 @@ fn peers_that_lie() {
     let expected = ["too much", "nothing", "nowhere", "odd", "done"];
     over(&[Ours], "liar", &expected.join("\r\n"));
 }
+
+/// What sockets for datagrams do that `udpong` does not ask of them, and what peers tell them that
+/// is not so.
+#[test]
+fn datagrams() {
+    let expected = [
+        "opened",
+        "there and back",
+        "parts",
+        "events",
+        "arguments",
+        "liars by UDP",
+        "liars by queue pair",
+        "done",
+    ];
+    over(&[Ours], "datagrams", &expected.join("\r\n"));
+}

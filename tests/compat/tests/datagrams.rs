@@ -86,6 +86,9 @@ fn on_infiniband() {
         for args in WAYS {
             pong(&guest, "10.2.0.1", args, libraries);
         }
+        // As much as `udpong` sends by itself; more than waits for the program at a time.
+        let large = ["-T", "b", "-S", "1536", "-C", "500"];
+        pong(&guest, "10.2.0.1", &large, libraries);
         pong(&guest, "fd00:2::1", WAYS[0], libraries);
     }
     assert_eq!(finish(guest).unwrap(), [""; 0]);
