@@ -32,7 +32,6 @@ mod qp_state;
 mod query;
 mod resolve;
 mod rsocket;
-mod sockets;
 mod srq;
 pub mod symbols;
 mod table;

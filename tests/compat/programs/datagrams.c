@@ -1,6 +1,8 @@
 /* Sockets for datagrams: what they do with good peers, with bad arguments, and with peers that say
  * what is not so, by UDP and by queue pairs. Prints what it has found as it should be. */
+#define _GNU_SOURCE
 #include <arpa/inet.h>
+#include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <netinet/tcp.h>
@@ -12,6 +14,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/epoll.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
@@ -123,6 +126,36 @@ static void events(void)
 	FAILS(rread(server, copy, 1), EAGAIN);
 	EXPECT(!rfcntl(server, F_SETFL, 0));
 	puts("events");
+}
+
+/* Names that Debian's library has not yet. */
+static void sets(void)
+{
+	int (*create)(int) = dlsym(RTLD_DEFAULT, "repoll_create");
+	int (*change)(int, int, int, struct epoll_event *) = dlsym(RTLD_DEFAULT, "repoll_ctl");
+	int (*waits)(int, struct epoll_event *, int, int) = dlsym(RTLD_DEFAULT, "repoll_wait");
+	struct epoll_event event = { .events = EPOLLIN, .data.u64 = 77 }, found[3];
+	int set;
+
+	EXPECT(create && change && waits);
+	set = create(0);
+	EXPECT(set >= 0);
+	EXPECT(!change(set, EPOLL_CTL_ADD, server, &event));
+	EXPECT(change(set, EPOLL_CTL_ADD, server, &event) == EEXIST);
+	EXPECT(change(set, EPOLL_CTL_ADD, client, NULL) == EINVAL);
+	EXPECT(waits(set, found, 3, 100) == 0);
+	EXPECT(rsend(client, "a", 1, 0) == 1);
+	EXPECT(waits(set, found, 3, -1) == 1);
+	EXPECT(found[0].events == EPOLLIN && found[0].data.u64 == 77);
+	EXPECT(waits(set, found, 3, -1) == 1);
+	EXPECT(rrecv(server, copy, 10, 0) == 1);
+	FAILS(waits(set, found, 0, 0), EINVAL);
+	FAILS(waits(server, found, 3, 0), EINVAL);
+	FAILS(rclose(set), EBUSY);
+	EXPECT(!change(set, EPOLL_CTL_DEL, server, NULL));
+	EXPECT(!rclose(set));
+	FAILS(rclose(set), EBADF);
+	puts("sets");
 }
 
 static void arguments(void)
@@ -294,6 +327,7 @@ int main(void)
 	there_and_back();
 	parts();
 	events();
+	sets();
 	arguments();
 	liars_by_udp();
 	liars_by_queue_pair();

@@ -240,6 +240,7 @@ fn datagrams() {
         "there and back",
         "parts",
         "events",
+        "sets",
         "arguments",
         "liars by UDP",
         "liars by queue pair",

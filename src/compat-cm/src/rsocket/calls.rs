@@ -11,7 +11,7 @@ use super::link::Link;
 use super::options::Options;
 use super::stream::{Stream, lock};
 use super::table::Socket;
-use super::{datagram, keepalive, table};
+use super::{datagram, keepalive, sets, table};
 use crate::abi::Storage;
 use crate::answer::Answer;
 use crate::errno::Code;
@@ -80,9 +80,10 @@ pub(super) fn shutdown(socket: c_int, how: c_int) -> Answer<()> {
 }
 
 pub(super) fn close(socket: c_int) -> Answer<()> {
-    match table::remove(socket)? {
-        Socket::Stream(stream) => stream.close(),
-        Socket::Datagram(socket) => socket.close(),
+    match table::remove(socket) {
+        Ok(Socket::Stream(stream)) => stream.close(),
+        Ok(Socket::Datagram(socket)) => socket.close(),
+        Err(_) => return sets::close(socket),
     }
     Ok(())
 }

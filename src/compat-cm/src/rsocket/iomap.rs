@@ -6,7 +6,7 @@
 use super::endpoint::Endpoint;
 use super::flow::Flow;
 use super::memory::{LOCAL, REMOTE, Registered};
-use super::send::{Growing, unwritable};
+use super::send::{by_messages, if_writable};
 use super::stream::{Stream, lock};
 use super::wire::{ENTRY, Entry, MAP, Map, Message, TARGETS, map};
 use crate::answer::Answer;
@@ -96,11 +96,7 @@ impl Stream {
             Some((untold.at?, map))
         };
         let take = |endpoint: &Endpoint, flow: &mut Flow| {
-            if let Some(code) = unwritable(flow) {
-                return Some(Err(code));
-            }
-            endpoint.refresh(flow);
-            flow.announce(MAP).then_some(Ok(()))
+            if_writable(endpoint, flow, |flow| flow.announce(MAP).then_some(()))
         };
         let has_untold = || lock(&self.maps).0.iter().any(|mapped| !mapped.is_told);
         while has_untold() {
@@ -129,32 +125,18 @@ impl Stream {
         let endpoint = self.connected()?;
         let mut position = lock(&self.sends);
         self.announce(endpoint, &mut position, blocks)?;
-        let mut growing = Growing::new();
-        let mut written = 0;
-        while let Some(rest) = bytes.get(written..).filter(|rest| !rest.is_empty()) {
-            let Some((to, room)) = find(endpoint, offset.wrapping_add(written as u64)) else {
-                break;
+        let mut next = offset;
+        by_messages(&[bytes], |rest, most| {
+            let Some((to, room)) = find(endpoint, next) else {
+                return Ok(0);
             };
-            let most = growing.next(rest.len()).min(room);
-            let done = self
-                .wait(blocks, |endpoint, flow| {
-                    if let Some(code) = unwritable(flow) {
-                        return Some(Err(code));
-                    }
-                    endpoint.refresh(flow);
-                    flow.depart_directly(most).map(Ok)
-                })
-                .and_then(|length| {
-                    let part = rest.get(..length as usize).unwrap_or_default();
-                    self.post_copy(endpoint, &mut position, part, to, Message::Direct(length))
-                });
-            match done {
-                Ok(length) => written += length,
-                Err(code) if written == 0 => return Err(code),
-                Err(_) => break,
-            }
-        }
-        Ok(written)
+            let length = self.wait(blocks, |endpoint, flow| {
+                if_writable(endpoint, flow, |flow| flow.depart_directly(most.min(room)))
+            })?;
+            let part = rest.get(..length as usize).unwrap_or_default();
+            next = next.wrapping_add(length.into());
+            self.post_copy(endpoint, &mut position, part, to, Message::Direct(length))
+        })
     }
 }
 

@@ -29,6 +29,7 @@ mod queues;
 mod receive;
 mod select;
 mod send;
+mod sets;
 mod settings;
 mod sleep;
 mod stream;

@@ -17,15 +17,15 @@ const MOST: u32 = 65536;
 
 /// Sizes of the messages that a call sends.
 #[derive(Debug)]
-pub(super) struct Growing(u32);
+struct Growing(u32);
 
 impl Growing {
-    pub(super) fn new() -> Self {
+    fn new() -> Self {
         Self(FIRST)
     }
 
     /// Bytes of the next one.
-    pub(super) fn next(&mut self, left: usize) -> u32 {
+    fn next(&mut self, left: usize) -> u32 {
         match u32::try_from(left) {
             Ok(left) if left <= self.0 => left,
             _ => {
@@ -37,13 +37,52 @@ impl Growing {
     }
 }
 
+/// Sends parts by messages, each with what is left of a part and at most so many bytes: how many
+/// bytes were sent, until one message fails, or sends none. A failure is one if nothing was sent
+/// before.
+pub(super) fn by_messages(
+    parts: &[&[u8]],
+    mut message: impl FnMut(&[u8], u32) -> Answer<usize>,
+) -> Answer<usize> {
+    let mut growing = Growing::new();
+    let mut sent = 0;
+    for part in parts {
+        let mut rest = *part;
+        while !rest.is_empty() {
+            match message(rest, growing.next(rest.len())) {
+                Ok(0) => return Ok(sent),
+                Ok(length) => {
+                    sent += length;
+                    rest = rest.get(length..).unwrap_or_default();
+                }
+                Err(code) if sent == 0 => return Err(code),
+                Err(_) => return Ok(sent),
+            }
+        }
+    }
+    Ok(sent)
+}
+
 /// Why nothing can be sent, if nothing can be sent any more.
-pub(super) fn unwritable(flow: &Flow) -> Option<Code> {
+fn unwritable(flow: &Flow) -> Option<Code> {
     match flow.phase {
         Phase::New | Phase::Listening | Phase::Opening | Phase::Refused => Some(NOT_CONNECTED),
         _ if !flow.is_writable => Some(RESET),
         _ => None,
     }
+}
+
+/// Takes what a message needs, if there is all of it and something can still be sent.
+pub(super) fn if_writable<T>(
+    endpoint: &Endpoint,
+    flow: &mut Flow,
+    take: impl FnOnce(&mut Flow) -> Option<T>,
+) -> Option<Answer<T>> {
+    if let Some(code) = unwritable(flow) {
+        return Some(Err(code));
+    }
+    endpoint.refresh(flow);
+    take(flow).map(Ok)
 }
 
 impl Stream {
@@ -68,35 +107,15 @@ impl Stream {
         let endpoint = self.connected()?;
         let mut position = lock(&self.sends);
         self.announce(endpoint, &mut position, blocks)?;
-        let mut growing = Growing::new();
-        let mut sent = 0;
-        for part in parts {
-            let mut rest = *part;
-            while !rest.is_empty() {
-                let most = growing.next(rest.len());
-                let done = self
-                    .depart(blocks, most)
-                    .and_then(|departure| self.stage(endpoint, &mut position, rest, departure));
-                match done {
-                    Ok(length) => {
-                        sent += length;
-                        rest = rest.get(length..).unwrap_or_default();
-                    }
-                    Err(code) if sent == 0 => return Err(code),
-                    Err(_) => return Ok(sent),
-                }
-            }
-        }
-        Ok(sent)
+        by_messages(parts, |rest, most| {
+            let departure = self.depart(blocks, most)?;
+            self.stage(endpoint, &mut position, rest, departure)
+        })
     }
 
     fn depart(&self, blocks: bool, most: u32) -> Answer<Departure> {
         let take = |endpoint: &Endpoint, flow: &mut Flow| {
-            if let Some(code) = unwritable(flow) {
-                return Some(Err(code));
-            }
-            endpoint.refresh(flow);
-            flow.depart(most).map(Ok)
+            if_writable(endpoint, flow, |flow| flow.depart(most))
         };
         // Completions are not looked for as long as there is room.
         let now = take(self.connected()?, &mut self.flow());
@@ -165,5 +184,26 @@ mod tests {
         assert_eq!(all, [2048, 4096, 8192, 16384, 32768, 65536, 65536, 5440]);
         assert_eq!(Growing::new().next(2048), 2048);
         assert_eq!(Growing::new().next(usize::MAX), 2048);
+    }
+
+    #[test]
+    fn a_failure_is_one_if_nothing_was_sent() {
+        let parts: [&[u8]; 3] = [&[1; 3000], &[], &[2; 10]];
+        let run = |most_calls, then| {
+            let mut calls = 0;
+            let sent = by_messages(&parts, |rest, most| {
+                calls += 1;
+                if calls > most_calls {
+                    return then;
+                }
+                Ok(rest.len().min(most as usize))
+            });
+            (sent, calls)
+        };
+        assert_eq!(run(9, Err(RESET)), (Ok(3010), 3));
+        assert_eq!(run(2, Err(RESET)), (Ok(3000), 3));
+        assert_eq!(run(0, Err(RESET)), (Err(RESET), 1));
+        assert_eq!(run(1, Ok(0)), (Ok(2048), 2));
+        assert_eq!(run(0, Ok(0)), (Ok(0), 1));
     }
 }

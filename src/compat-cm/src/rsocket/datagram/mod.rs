@@ -166,6 +166,9 @@ impl Datagram {
         if self.service.is_running() && state.has_room() {
             ready |= events & libc::POLLOUT;
         }
+        if state.is_broken() {
+            ready |= libc::POLLERR;
+        }
         ready
     }
 

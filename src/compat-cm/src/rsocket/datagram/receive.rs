@@ -21,7 +21,11 @@ impl Datagram {
             if state.is_closed {
                 return Some(Err(Code::INVALID));
             }
-            state.take(parts, only_looks).map(Ok)
+            let taken = state.take(parts, only_looks);
+            let is_broken = taken.is_none() && state.is_broken();
+            taken
+                .map(Ok)
+                .or_else(|| is_broken.then_some(Err(Code::new(libc::EIO))))
         })?;
         Ok((count, bytes_of(source)))
     }

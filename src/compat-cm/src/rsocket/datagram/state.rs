@@ -160,11 +160,16 @@ impl State {
         self.locals.iter().all(Local::is_idle)
     }
 
-    /// Asks for events: the descriptors that show them.
+    /// Nothing comes between queue pairs any more: their devices are gone.
+    pub(super) fn is_broken(&self) -> bool {
+        !self.locals.is_empty() && self.locals.iter().all(|local| local.is_broken)
+    }
+
+    /// Asks for events: the descriptors that show them, or -1.
     pub(super) fn arm(&mut self) -> Vec<c_int> {
         let one = |local: &mut Local| {
             local.arm();
-            local.queues.fd
+            if local.is_broken { -1 } else { local.queues.fd }
         };
         self.locals.iter_mut().map(one).collect()
     }

@@ -1,0 +1,303 @@
+//! Sets of sockets and other descriptors that are waited for again and again (`repoll_create`).
+//!
+//! What is ready is found by `poll` at each call, and told again as long as it is. Threads that wait
+//! hear of changes to their set.
+
+use std::collections::BTreeMap;
+use std::ffi::c_int;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::time::{Duration, Instant};
+
+use libc::{epoll_event, pollfd};
+use uverbs_core::Op;
+use uverbs_core::sys::{Bell, ForkToken};
+
+use super::poll;
+use super::sleep::{self, Sleepers};
+use super::stream::lock;
+use crate::answer::Answer;
+use crate::errno::Code;
+
+/// Events that have the same bits in `poll`.
+const EVENTS: u32 = (libc::EPOLLIN | libc::EPOLLOUT | libc::EPOLLERR | libc::EPOLLHUP) as u32;
+
+const NO_SET: Code = Code::new(libc::EBADF);
+
+struct Member {
+    fd: c_int,
+    events: i16,
+    data: u64,
+}
+
+struct Set {
+    /// Its descriptor is the set's number, and never ready.
+    _number: Bell,
+    process: ForkToken,
+    members: Mutex<Vec<Member>>,
+    sleepers: Sleepers,
+    is_closed: AtomicBool,
+}
+
+static SETS: RwLock<BTreeMap<c_int, Arc<Set>>> = RwLock::new(BTreeMap::new());
+
+pub(super) fn create() -> Answer<c_int> {
+    let bell = Bell::new(Op::CmGetEvent)?;
+    let number = sleep::fd_of(&bell);
+    let set = Set {
+        _number: bell,
+        process: ForkToken::current(),
+        members: Mutex::default(),
+        sleepers: Sleepers::default(),
+        is_closed: AtomicBool::new(false),
+    };
+    let mut sets = SETS.write().unwrap_or_else(PoisonError::into_inner);
+    // If there is another one, it is the parent's, whose descriptor was closed here.
+    if let Some(other) = sets.insert(number, Arc::new(set)) {
+        std::mem::forget(other);
+    }
+    Ok(number)
+}
+
+fn find(number: c_int) -> Answer<Arc<Set>> {
+    let sets = SETS.read().unwrap_or_else(PoisonError::into_inner);
+    let set = sets.get(&number).filter(|set| set.process.is_current());
+    set.map(Arc::clone).ok_or(NO_SET)
+}
+
+/// Ends an empty set.
+pub(super) fn close(number: c_int) -> Answer<()> {
+    let set = find(number)?;
+    if !lock(&set.members).is_empty() {
+        return Err(Code::BUSY);
+    }
+    let mut sets = SETS.write().unwrap_or_else(PoisonError::into_inner);
+    sets.remove(&number);
+    drop(sets);
+    set.is_closed.store(true, Ordering::SeqCst);
+    set.sleepers.wake();
+    Ok(())
+}
+
+/// Adds, changes or removes a member.
+pub(super) fn change(
+    number: c_int,
+    how: c_int,
+    fd: c_int,
+    event: Answer<&epoll_event>,
+) -> Answer<()> {
+    if fd < 0 {
+        return Err(NO_SET);
+    }
+    let set = find(number).map_err(|_| Code::INVALID)?;
+    if number == fd {
+        return Err(Code::INVALID);
+    }
+    let member = || -> Answer<Member> {
+        let event = event?;
+        Ok(Member {
+            fd,
+            events: (event.events & EVENTS) as i16,
+            data: event.u64,
+        })
+    };
+    let mut members = lock(&set.members);
+    let at = members.iter().position(|member| member.fd == fd);
+    match (how, at) {
+        (libc::EPOLL_CTL_ADD, None) => members.push(member()?),
+        (libc::EPOLL_CTL_ADD, Some(_)) => return Err(Code::new(libc::EEXIST)),
+        (libc::EPOLL_CTL_MOD | libc::EPOLL_CTL_DEL, None) => return Err(Code::NO_ENTRY),
+        (libc::EPOLL_CTL_MOD, Some(at)) => {
+            let changed = member()?;
+            if let Some(member) = members.get_mut(at) {
+                *member = changed;
+            }
+        }
+        (libc::EPOLL_CTL_DEL, Some(at)) => drop(members.swap_remove(at)),
+        _ => return Err(Code::INVALID),
+    }
+    drop(members);
+    set.sleepers.wake();
+    Ok(())
+}
+
+/// Waits until a member is ready, at most so many milliseconds, forever if below 0: how many events
+/// there are.
+pub(super) fn wait(number: c_int, events: &mut [epoll_event], timeout: c_int) -> Answer<c_int> {
+    let set = find(number).map_err(|_| Code::INVALID)?;
+    if events.is_empty() {
+        return Err(Code::INVALID);
+    }
+    let found = set.poll(None, events, 0)?;
+    if found > 0 || timeout == 0 {
+        return Ok(found);
+    }
+    let deadline = u64::try_from(timeout).ok();
+    let deadline =
+        deadline.and_then(|time| Instant::now().checked_add(Duration::from_millis(time)));
+    // One of this call, which is rung for nothing else.
+    let bell = Arc::new(Bell::new(Op::CmGetEvent)?);
+    set.sleepers.enter(&bell);
+    let answer = loop {
+        if set.is_closed.load(Ordering::SeqCst) {
+            break Ok(0);
+        }
+        let left = deadline.map_or(-1, |deadline| {
+            let left = deadline.saturating_duration_since(Instant::now());
+            let up = left.saturating_add(Duration::from_nanos(999_999));
+            c_int::try_from(up.as_millis()).unwrap_or(c_int::MAX)
+        });
+        match set.poll(Some(&bell), events, left) {
+            Ok(0) if left != 0 => {}
+            answer => break answer,
+        }
+    };
+    set.sleepers.leave(&bell);
+    answer
+}
+
+impl Set {
+    /// Waits once, also for a change of the set.
+    fn poll(
+        &self,
+        bell: Option<&Bell>,
+        events: &mut [epoll_event],
+        timeout: c_int,
+    ) -> Answer<c_int> {
+        let changes = bell.map_or(-1, sleep::fd_of);
+        let (mut fds, data) = {
+            let members = lock(&self.members);
+            let fds = members.iter().map(|member| pollfd {
+                events: member.events,
+                ..sleep::reads(member.fd)
+            });
+            let fds: Vec<_> = std::iter::once(sleep::reads(changes)).chain(fds).collect();
+            let data: Vec<_> = members.iter().map(|member| member.data).collect();
+            (fds, data)
+        };
+        poll::poll(&mut fds, timeout)?;
+        if let Some(bell) = bell {
+            bell.silence();
+        }
+        let found = fds.iter().skip(1).zip(data);
+        let found = found.filter(|(fd, _)| fd.revents != 0);
+        let mut count = 0;
+        for (place, (fd, data)) in events.iter_mut().zip(found) {
+            *place = epoll_event {
+                events: u32::from(fd.revents.cast_unsigned()) & EVENTS,
+                u64: data,
+            };
+            count += 1;
+        }
+        Ok(count)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ADD: c_int = libc::EPOLL_CTL_ADD;
+    const NONE: epoll_event = epoll_event { events: 0, u64: 0 };
+
+    fn reads(data: u64) -> epoll_event {
+        epoll_event {
+            events: EVENTS,
+            u64: data,
+        }
+    }
+
+    fn told(events: &[epoll_event], count: c_int) -> Vec<(u32, u64)> {
+        let count = usize::try_from(count).unwrap();
+        let told = events[..count].iter();
+        told.map(|event| (event.events, event.u64)).collect()
+    }
+
+    #[test]
+    fn members_are_told_as_long_as_they_are_ready() {
+        let set = create().unwrap();
+        let bells = [(); 2].map(|()| Bell::new(Op::CmGetEvent).unwrap());
+        let [one, other] = bells.each_ref().map(sleep::fd_of);
+        let only_reads = |data| epoll_event {
+            events: libc::EPOLLIN as u32,
+            u64: data,
+        };
+        change(set, ADD, one, Ok(&only_reads(7))).unwrap();
+        change(set, ADD, other, Ok(&only_reads(8))).unwrap();
+        let mut events = [NONE; 4];
+        assert_eq!(wait(set, &mut events, 0), Ok(0));
+        assert_eq!(wait(set, &mut events, 20), Ok(0));
+        bells[1].ring();
+        for _ in 0..2 {
+            let count = wait(set, &mut events, -1).unwrap();
+            assert_eq!(told(&events, count), [(1, 8)]);
+        }
+        bells[0].ring();
+        assert_eq!(wait(set, &mut events[..1], -1), Ok(1));
+        assert_eq!(wait(set, &mut events, -1), Ok(2));
+        let writes = epoll_event {
+            events: libc::EPOLLOUT as u32,
+            u64: 9,
+        };
+        change(set, libc::EPOLL_CTL_MOD, one, Ok(&writes)).unwrap();
+        change(set, libc::EPOLL_CTL_DEL, other, Err(Code::INVALID)).unwrap();
+        let count = wait(set, &mut events, -1).unwrap();
+        assert_eq!(told(&events, count), [(4, 9)]);
+        assert_eq!(close(set), Err(Code::BUSY));
+        change(set, libc::EPOLL_CTL_DEL, one, Err(Code::INVALID)).unwrap();
+        assert_eq!((close(set), close(set)), (Ok(()), Err(NO_SET)));
+    }
+
+    #[test]
+    fn threads_that_wait_hear_of_changes() {
+        let set = create().unwrap();
+        let bell = Bell::new(Op::CmGetEvent).unwrap();
+        bell.ring();
+        std::thread::scope(|scope| {
+            let waits = [(); 2].map(|()| {
+                scope.spawn(|| {
+                    let mut events = [NONE];
+                    let count = wait(set, &mut events, -1).unwrap();
+                    told(&events, count)
+                })
+            });
+            std::thread::sleep(Duration::from_millis(50));
+            let event = epoll_event {
+                events: libc::EPOLLIN as u32,
+                u64: 3,
+            };
+            change(set, ADD, sleep::fd_of(&bell), Ok(&event)).unwrap();
+            for one in waits {
+                assert_eq!(one.join().unwrap(), [(1, 3)]);
+            }
+            bell.silence();
+            let waits = scope.spawn(|| wait(set, &mut [NONE], -1));
+            std::thread::sleep(Duration::from_millis(50));
+            let fd = sleep::fd_of(&bell);
+            change(set, libc::EPOLL_CTL_DEL, fd, Err(Code::INVALID)).unwrap();
+            close(set).unwrap();
+            assert_eq!(waits.join().unwrap(), Ok(0));
+        });
+    }
+
+    #[test]
+    fn wrong_arguments_are_refused() {
+        let set = create().unwrap();
+        let bell = Bell::new(Op::CmGetEvent).unwrap();
+        let fd = sleep::fd_of(&bell);
+        let event = reads(0);
+        assert_eq!(change(set, ADD, -1, Ok(&event)), Err(NO_SET));
+        assert_eq!(change(set, ADD, set, Ok(&event)), Err(Code::INVALID));
+        assert_eq!(change(fd, ADD, set, Ok(&event)), Err(Code::INVALID));
+        assert_eq!(change(set, 9, fd, Ok(&event)), Err(Code::INVALID));
+        assert_eq!(change(set, ADD, fd, Err(Code::INVALID)), Err(Code::INVALID));
+        for how in [libc::EPOLL_CTL_MOD, libc::EPOLL_CTL_DEL] {
+            assert_eq!(change(set, how, fd, Ok(&event)), Err(Code::NO_ENTRY));
+        }
+        assert_eq!(change(set, ADD, fd, Ok(&event)), Ok(()));
+        let again = Err(Code::new(libc::EEXIST));
+        assert_eq!(change(set, ADD, fd, Ok(&event)), again);
+        assert_eq!(wait(set, &mut [], 0), Err(Code::INVALID));
+        assert_eq!(wait(fd, &mut [NONE], 0), Err(Code::INVALID));
+    }
+}
