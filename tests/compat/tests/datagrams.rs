@@ -65,7 +65,8 @@ const WAYS: [&[&str]; 4] = [
     &["-T", "b", "-T", "e", "-S", "500", "-C", "100"],
 ];
 
-/// Debian's library makes no address handle without a global route there, so its own sockets fail.
+/// Debian's library makes its address handles without a global route, which is refused there: its
+/// own sockets fail.
 #[test]
 fn on_ethernet() {
     let guest = boot().unwrap();
@@ -73,6 +74,14 @@ fn on_ethernet() {
         pong(&guest, ADDRESS, args, [Ours, Ours]);
     }
     pong(&guest, "fd00:1::1", WAYS[0], [Ours, Ours]);
+    let side = Side {
+        program: "udpong",
+        args: &["-s", ADDRESS, "-T", "b", "-S", "16", "-C", "1"],
+    };
+    let theirs = guest.run(side.over(Debian)).unwrap();
+    let said = theirs.stdout_text();
+    assert!(said.contains("rconnect: No such file"), "{said}");
+    assert!(theirs.check().is_err());
     assert_eq!(finish(guest).unwrap(), [""; 0]);
 }
 

@@ -1,10 +1,11 @@
 //! Sets of sockets and other descriptors that are waited for again and again (`repoll_create`).
 //!
-//! What is ready is found by `poll` at each call, and told again as long as it is. Threads that wait
-//! hear of changes to their set.
+//! What is ready is found by `poll` at each call, and told again as long as it is. Threads that
+//! wait hear of changes to their set. A child after `fork` has none of its parent's sets.
 
 use std::collections::BTreeMap;
 use std::ffi::c_int;
+use std::mem::ManuallyDrop;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::{Duration, Instant};
@@ -39,7 +40,7 @@ struct Set {
     is_closed: AtomicBool,
 }
 
-static SETS: RwLock<BTreeMap<c_int, Arc<Set>>> = RwLock::new(BTreeMap::new());
+static SETS: RwLock<BTreeMap<c_int, ManuallyDrop<Arc<Set>>>> = RwLock::new(BTreeMap::new());
 
 pub(super) fn create() -> Answer<c_int> {
     let bell = Bell::new(Op::CmGetEvent)?;
@@ -53,16 +54,14 @@ pub(super) fn create() -> Answer<c_int> {
     };
     let mut sets = SETS.write().unwrap_or_else(PoisonError::into_inner);
     // If there is another one, it is the parent's, whose descriptor was closed here.
-    if let Some(other) = sets.insert(number, Arc::new(set)) {
-        std::mem::forget(other);
-    }
+    sets.insert(number, ManuallyDrop::new(Arc::new(set)));
     Ok(number)
 }
 
 fn find(number: c_int) -> Answer<Arc<Set>> {
     let sets = SETS.read().unwrap_or_else(PoisonError::into_inner);
     let set = sets.get(&number).filter(|set| set.process.is_current());
-    set.map(Arc::clone).ok_or(NO_SET)
+    set.map(|set| Arc::clone(set)).ok_or(NO_SET)
 }
 
 /// Ends an empty set.
@@ -72,7 +71,7 @@ pub(super) fn close(number: c_int) -> Answer<()> {
         return Err(Code::BUSY);
     }
     let mut sets = SETS.write().unwrap_or_else(PoisonError::into_inner);
-    sets.remove(&number);
+    drop(sets.remove(&number).map(ManuallyDrop::into_inner));
     drop(sets);
     set.is_closed.store(true, Ordering::SeqCst);
     set.sleepers.wake();

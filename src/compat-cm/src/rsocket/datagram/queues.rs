@@ -6,7 +6,6 @@
 //! was posted with it is complete; its domain is not destroyed before.
 #![allow(unsafe_code, reason = "calls a C library through its slots")]
 
-use std::ffi::c_int;
 use std::mem::MaybeUninit;
 
 use uverbs_compat_base::abi::{
@@ -86,7 +85,7 @@ impl Queues {
             wr_id: RECEIVE | number as u64,
             next: std::ptr::null_mut(),
             sg_list: parts.as_mut_ptr(),
-            num_sge: parts.len() as c_int,
+            num_sge: 2,
         };
         let mut bad = std::ptr::null_mut();
         done(post(self.qp, &raw mut request, &raw mut bad))

@@ -6,7 +6,7 @@ use std::os::fd::AsRawFd as _;
 use std::sync::Arc;
 
 use super::super::sleep;
-use super::super::stream::WOULD_BLOCK;
+use super::super::stream::{WOULD_BLOCK, lock};
 use super::local::Local;
 use super::state::State;
 use super::wire::Announcement;
@@ -30,18 +30,18 @@ impl Datagram {
         let source = udp::source_for(own, peer)?;
         let known = state.locals.iter();
         let known = known.map(|local| local.address).position(|at| at == source);
-        let local = match known {
-            Some(at) => at,
-            None => {
-                let sizes = super::lock(&self.options).sizes;
-                state.locals.push(Local::new(source, sizes)?);
-                // Those who sleep do not know of it.
-                self.sleepers.wake();
-                state.locals.len() - 1
-            }
-        };
+        let local = known.map_or_else(|| self.make_local(state, source), Ok)?;
         state.peers.add(peer, local);
         Ok(local)
+    }
+
+    /// Makes the queue pair for an address.
+    fn make_local(&self, state: &mut State, address: SocketAddr) -> Answer<usize> {
+        let sizes = lock(&self.options).sizes;
+        state.locals.push(Local::new(address, sizes)?);
+        // Those who sleep do not know of it.
+        self.sleepers.wake();
+        Ok(state.locals.len() - 1)
     }
 
     /// Sends the parts as one datagram, to the socket's peer if no address is given.

@@ -142,9 +142,10 @@ impl Datagram {
         let is_known = way.is_some_and(|way| way.qp_num == said.qp_num);
         let local = state.locals.get(at).ok_or(Code::INVALID)?;
         let address = local.address;
-        let answered = match said.has_data {
-            true => self.announce(local, from, None),
-            false => Ok(()),
+        let answered = if said.has_data {
+            self.announce(local, from, None)
+        } else {
+            Ok(())
         };
         if said.has_data && state.arrive(from, data) {
             self.sleepers.wake();

@@ -16,7 +16,7 @@ use crate::answer::Answer;
 use crate::errno::Code;
 
 /// The most bytes of an option's value.
-const VALUE: usize = 256;
+const VALUE: u32 = 256;
 
 pub(super) fn code(error: &std::io::Error) -> Code {
     Code::new(error.raw_os_error().unwrap_or(libc::EINVAL))
@@ -36,8 +36,9 @@ pub(super) fn open(domain: c_int) -> Answer<UdpSocket> {
 
 pub(super) fn bind(socket: &UdpSocket, address: SocketAddr) -> Answer<()> {
     let (bytes, length) = CmAddress::from(address).to_sockaddr();
+    let length = u32::try_from(length).map_err(|_| Code::INVALID)?;
     // SAFETY: an address of this length, of which the kernel only reads.
-    done(unsafe { libc::bind(socket.as_raw_fd(), bytes.as_ptr().cast(), length as u32) })
+    done(unsafe { libc::bind(socket.as_raw_fd(), bytes.as_ptr().cast(), length) })
 }
 
 pub(super) fn set_option(
@@ -53,8 +54,8 @@ pub(super) fn set_option(
 }
 
 pub(super) fn option(socket: &UdpSocket, level: c_int, name: c_int) -> Answer<Vec<u8>> {
-    let mut value = vec![0_u8; VALUE];
-    let mut length = VALUE as u32;
+    let mut value = vec![0_u8; VALUE as usize];
+    let mut length = VALUE;
     let place = value.as_mut_ptr().cast();
     // SAFETY: room of this length.
     done(unsafe { libc::getsockopt(socket.as_raw_fd(), level, name, place, &raw mut length) })?;

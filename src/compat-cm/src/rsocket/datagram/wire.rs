@@ -1,8 +1,8 @@
 //! What sockets for datagrams tell each other.
 //!
-//! Over UDP, until a peer's queue pair is known: the number of the sender's queue pair, and possibly
-//! data. In front of each datagram between queue pairs: where it is from, because those tell less
-//! than that. All numbers are in network order.
+//! Over UDP, until a peer's queue pair is known: the number of the sender's queue pair, and
+//! possibly data. In front of each datagram between queue pairs: where it is from, because those
+//! tell less than that. All numbers are in network order.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6};
 
@@ -77,7 +77,8 @@ pub(super) fn origin_len(is_ipv4: bool) -> usize {
     }
 }
 
-/// Where a datagram is from, as it says itself. `None`: it does not say so, or is of another family.
+/// Where a datagram is from, as it says itself. `None`: it does not say so, or is of another
+/// family.
 pub(super) fn parse_origin(bytes: &[u8], is_ipv4: bool) -> Option<SocketAddr> {
     let whole = origin_len(is_ipv4);
     let bytes = bytes.get(..whole)?;
