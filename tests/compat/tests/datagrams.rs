@@ -11,7 +11,7 @@ use std::time::Duration;
 use compat_tests::Library::{self, Debian, Ours};
 use compat_tests::by_address::{ADDRESS, Side, boot, boot_with, finish};
 use testbed::connectx::{Connectx, Function};
-use testbed::{Command, Guest};
+use testbed::{Command, Guest, Output};
 
 /// Which library the server and the client are run over.
 const PAIRS: [[Library; 2]; 4] = [
@@ -51,7 +51,7 @@ fn pong(guest: &Guest, address: &str, args: &[&str], libraries: [Library; 2]) {
     server.kill().unwrap();
     let said = server.wait().unwrap().stdout_text();
     assert!(!ended, "{at:?}, {libraries:?}: ended: {said}");
-    let client = client.and_then(|client| client.check());
+    let client = client.and_then(Output::check);
     let client = client.unwrap_or_else(|error| panic!("{to:?}, {libraries:?}: {error}; {said}"));
     let told = client.stdout_text();
     assert!(told.contains("custom"), "{to:?}, {libraries:?}: {told}");
