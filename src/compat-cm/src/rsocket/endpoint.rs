@@ -1,10 +1,9 @@
 //! The queues and the memory of a connection.
 
-use std::ffi::c_int;
 use std::sync::OnceLock;
 use std::sync::atomic::{Ordering, fence};
 
-use uverbs_compat_base::abi::{ibv_pd, ibv_qp_cap, ibv_qp_init_attr, ibv_sge};
+use uverbs_compat_base::abi::{ibv_pd, ibv_sge};
 
 use super::flow::Flow;
 use super::link::Link;
@@ -18,7 +17,7 @@ use crate::connect::IWARP;
 use crate::errno::Code;
 use crate::failure::NO_DEVICE;
 use crate::pointer::In;
-use crate::{qp, verbs};
+use crate::verbs;
 
 /// Places for entries on their way to the peer, behind the staging ring.
 const PLACES: u32 = 4;
@@ -47,34 +46,11 @@ impl Endpoint {
         }
         let most = verbs::query_device(context)?.max_qp_wr;
         let mut sizes = sizes.on(u32::try_from(most).unwrap_or(0));
-        let channel = verbs::create_comp_channel(context)?;
-        id.c.recv_cq_channel.set(channel);
-        id.c.send_cq_channel.set(channel);
-        let entries = c_int::try_from(sizes.sends + sizes.receives).map_err(|_| Code::INVALID)?;
-        let cq = verbs::create_cq(context, entries, std::ptr::null_mut(), channel, 0)?;
-        id.c.recv_cq.set(cq);
-        id.c.send_cq.set(cq);
-        let mut attr = ibv_qp_init_attr {
-            qp_context: std::ptr::null_mut(),
-            send_cq: cq,
-            recv_cq: cq,
-            srq: std::ptr::null_mut(),
-            cap: ibv_qp_cap {
-                max_send_wr: sizes.sends,
-                max_recv_wr: sizes.receives,
-                max_send_sge: 2,
-                max_recv_sge: 1,
-                max_inline_data: sizes.inline,
-            },
-            qp_type: qp_type::RC,
-            sq_sig_all: 1,
-        };
-        qp::create(id, std::ptr::null_mut(), &mut attr)?;
-        sizes.inline = attr.cap.max_inline_data;
+        sizes.inline = link.create_queues(sizes, qp_type::RC, [2, 1])?;
         let pd = id.c.pd.get();
         let list = TARGETS * ENTRY + sizes.maps * MAP;
         let endpoint = Self {
-            queues: Queues::new(id.c.qp.get(), cq, channel)?,
+            queues: link.queues()?,
             staging: Region::new(pd, sizes.staging + PLACES * ENTRY, LOCAL)?,
             ring: Region::new(pd, sizes.ring, LOCAL | REMOTE)?,
             lists: Region::new(pd, list, LOCAL | REMOTE)?,

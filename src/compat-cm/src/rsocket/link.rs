@@ -9,8 +9,11 @@
 
 use std::ffi::c_int;
 
+use uverbs_compat_base::abi::{ibv_qp_cap, ibv_qp_init_attr};
 use uverbs_core::cm::EventKind;
 
+use super::queues::Queues;
+use super::settings::Sizes;
 use super::sleep;
 use crate::abi::{port_space, qp_type, rdma_conn_param};
 use crate::answer::Answer;
@@ -18,7 +21,7 @@ use crate::errno::Code;
 use crate::event::{self, Event};
 use crate::id::{self, Id};
 use crate::pointer::{Handle, In};
-use crate::{channel, events, qp, wait};
+use crate::{channel, events, qp, verbs, wait};
 
 pub(super) struct Link {
     id: Handle<Id>,
@@ -70,6 +73,44 @@ impl Link {
             code if code.number() == libc::EAGAIN => Ok(None),
             code => Err(code),
         }
+    }
+
+    /// Creates a queue pair, and one completion queue with a channel for it: how many bytes its
+    /// requests carry inline.
+    pub(super) fn create_queues(&self, sizes: Sizes, kind: u32, parts: [u32; 2]) -> Answer<u32> {
+        let id = self.id()?;
+        let context = id.c.verbs.get();
+        let channel = verbs::create_comp_channel(context)?;
+        id.c.recv_cq_channel.set(channel);
+        id.c.send_cq_channel.set(channel);
+        let entries = c_int::try_from(sizes.sends + sizes.receives).map_err(|_| Code::INVALID)?;
+        let cq = verbs::create_cq(context, entries, std::ptr::null_mut(), channel, 0)?;
+        id.c.recv_cq.set(cq);
+        id.c.send_cq.set(cq);
+        let [max_send_sge, max_recv_sge] = parts;
+        let mut attr = ibv_qp_init_attr {
+            qp_context: std::ptr::null_mut(),
+            send_cq: cq,
+            recv_cq: cq,
+            srq: std::ptr::null_mut(),
+            cap: ibv_qp_cap {
+                max_send_wr: sizes.sends,
+                max_recv_wr: sizes.receives,
+                max_send_sge,
+                max_recv_sge,
+                max_inline_data: sizes.inline,
+            },
+            qp_type: kind,
+            sq_sig_all: 1,
+        };
+        qp::create(id, std::ptr::null_mut(), &mut attr)?;
+        Ok(attr.cap.max_inline_data)
+    }
+
+    /// Those that [`Self::create_queues`] made.
+    pub(super) fn queues(&self) -> Answer<Queues> {
+        let c = &self.id()?.c;
+        Queues::new(c.qp.get(), c.recv_cq.get(), c.recv_cq_channel.get())
     }
 
     /// Destroys the queues, if there are any.

@@ -34,4 +34,5 @@ mod settings;
 mod sleep;
 mod stream;
 mod table;
+mod waiting;
 mod wire;

@@ -1,10 +1,9 @@
 //! The queue pair for one local address of a socket, with its memory: a place for each request.
 
-use std::ffi::c_int;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use uverbs_compat_base::abi::{ibv_pd, ibv_qp_cap, ibv_qp_init_attr, ibv_sge};
+use uverbs_compat_base::abi::{ibv_pd, ibv_sge};
 use uverbs_core::cm::CmAddress;
 
 use super::super::link::Link;
@@ -18,8 +17,7 @@ use crate::abi::qp_type;
 use crate::answer::Answer;
 use crate::errno::Code;
 use crate::failure::NO_DEVICE;
-use crate::id::Id;
-use crate::{listen, peer, qp, verbs};
+use crate::{listen, peer, verbs};
 
 /// Bytes of a place: the most that a datagram has, with where it is from.
 pub(super) const PLACE: u32 = 2048;
@@ -56,12 +54,8 @@ impl Local {
         }
         let device = verbs::query_device(context)?.max_qp_wr;
         let sizes = sizes.of_datagrams(u32::try_from(device).unwrap_or(0), PLACE);
-        let inline = create_queues(id, sizes)?;
-        let queues = Queues::new(
-            id.c.qp.get(),
-            id.c.recv_cq.get(),
-            id.c.recv_cq_channel.get(),
-        )?;
+        let inline = link.0.create_queues(sizes, qp_type::UD, [1, 2])?;
+        let queues = link.0.queues()?;
         sleep::do_not_block(queues.fd)?;
         let port = verbs::query_port(context, id.c.port_num.get())?;
         let mtu = 128_u32 << port.active_mtu.clamp(1, 5);
@@ -220,33 +214,4 @@ impl Drop for Owned {
     fn drop(&mut self) {
         self.0.destroy_queues();
     }
-}
-
-/// Creates the queues of an id: how many bytes requests carry inline.
-fn create_queues(id: &Id, sizes: Sizes) -> Answer<u32> {
-    let context = id.c.verbs.get();
-    let channel = verbs::create_comp_channel(context)?;
-    id.c.recv_cq_channel.set(channel);
-    id.c.send_cq_channel.set(channel);
-    let entries = c_int::try_from(sizes.sends + sizes.receives).map_err(|_| Code::INVALID)?;
-    let cq = verbs::create_cq(context, entries, std::ptr::null_mut(), channel, 0)?;
-    id.c.recv_cq.set(cq);
-    id.c.send_cq.set(cq);
-    let mut attr = ibv_qp_init_attr {
-        qp_context: std::ptr::null_mut(),
-        send_cq: cq,
-        recv_cq: cq,
-        srq: std::ptr::null_mut(),
-        cap: ibv_qp_cap {
-            max_send_wr: sizes.sends,
-            max_recv_wr: sizes.receives,
-            max_send_sge: 1,
-            max_recv_sge: 2,
-            max_inline_data: sizes.inline,
-        },
-        qp_type: qp_type::UD,
-        sq_sig_all: 1,
-    };
-    qp::create(id, std::ptr::null_mut(), &mut attr)?;
-    Ok(attr.cap.max_inline_data)
 }

@@ -1,3 +1,4 @@
+use super::message::VALUE;
 use super::*;
 
 fn hello() -> Hello {
