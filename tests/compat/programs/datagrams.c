@@ -225,7 +225,7 @@ static void liars_by_udp(void)
 {
 	unsigned char good[20] = { 0x55, 0x55, 0x55, 0x55, 4, 0, 16, 0, 0, 0xff, 0xff, 0xff, 10, 1, 0, 1,
 				   'g', 'o', 'o', 'd' };
-	unsigned char bad[2000], answer[100];
+	unsigned char bad[3000], answer[100];
 	int fd = udp();
 	int tried[][2] = { { 0, 1 }, { 4, 6 }, { 4, 0 }, { 5, 1 }, { 5, 255 }, { 6, 0 }, { 6, 15 }, { 6, 28 },
 			   { 6, 255 } };
@@ -237,8 +237,11 @@ static void liars_by_udp(void)
 	}
 	for (int length = 0; length < 16; length++)
 		EXPECT(send(fd, good, length, 0) == length);
-	memset(bad, 0x55, sizeof(bad));
+	/* Longer than any datagram is. */
+	memcpy(bad, good, sizeof(good));
 	EXPECT(send(fd, bad, sizeof(bad), 0) == sizeof(bad));
+	memset(bad, 0x55, sizeof(bad));
+	EXPECT(send(fd, bad, 2000, 0) == 2000);
 	usleep(300000);
 	still_hears(0);
 	/* The first that is as it should be; it says where the server's queue pair is. */

@@ -85,6 +85,17 @@ fn on_ethernet() {
     assert_eq!(finish(guest).unwrap(), [""; 0]);
 }
 
+/// The same on devices whose kernel driver does not fill in what is missing.
+#[test]
+fn on_ethernet_of_connectx() {
+    let functions = Connectx::new(&[Function::Roce; 2]);
+    let guest = boot_with(|machine| machine.connectx(functions)).unwrap();
+    for args in WAYS {
+        pong(&guest, "10.2.0.1", args, [Ours, Ours]);
+    }
+    assert_eq!(finish(guest).unwrap(), [""; 0]);
+}
+
 #[test]
 fn on_infiniband() {
     let functions = Connectx::new(&[Function::Ib; 2]).subnet_administrator();

@@ -112,9 +112,11 @@ impl Datagram {
 
     /// Reads what has come over UDP.
     fn hear(&self, searches: &mut Vec<Search>) {
-        let mut bytes = [0; PLACE as usize];
+        // What fills it was longer, and is dropped.
+        let mut bytes = [0; PLACE as usize + 1];
         for _ in 0..AT_A_TIME {
             match self.udp.recv_from(&mut bytes) {
+                Ok((count, _)) if count == bytes.len() => {}
                 Ok((count, from)) => {
                     let read = bytes.get(..count).unwrap_or_default();
                     if let Some((said, data)) = Announcement::from_bytes(read, from.ip()) {
