@@ -1,5 +1,6 @@
 //! A connection for users that keep no futures of it: streams.
 
+use std::collections::VecDeque;
 use std::task::{Poll, Waker};
 use std::time::Duration;
 
@@ -30,23 +31,20 @@ impl Connection {
         self.shared().block_on(future, limit)
     }
 
-    /// The oldest message, if there is one.
-    pub(crate) fn try_message(&self) -> Poll<Result<Message, ConnectionError>> {
+    /// Takes all messages that there are, into a queue that is empty; others may arrive in their
+    /// place. Returns why there will be no more, once there are none.
+    pub(crate) fn take_messages(&self, into: &mut VecDeque<Message>) -> Option<ConnectionError> {
         let conn = self.conn();
         if !conn.has_news() {
-            return Poll::Pending;
+            return None;
         }
         let mut state = conn.lock();
-        if let Some((message, refused)) = state.take_message(&conn.pool) {
-            drop(state);
-            conn.put_back(refused);
-            return Poll::Ready(Ok(message));
-        }
+        let refused = state.take_messages(into, &conn.pool);
         conn.found_none(&state);
-        match state.over {
-            Some(over) => Poll::Ready(Err(over)),
-            None => Poll::Pending,
-        }
+        let over = state.over.filter(|_| into.is_empty());
+        drop(state);
+        conn.put_back(refused);
+        over
     }
 
     /// Has `waker` woken by the next message. Returns a waker that is no longer needed.

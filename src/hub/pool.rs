@@ -102,6 +102,25 @@ impl Pool {
         buffer
     }
 
+    /// Has up to so many free buffers used. Returns how many were, and one that was not.
+    pub(super) fn take_each(
+        &self,
+        most: u32,
+        mut used: impl FnMut(Buffer) -> Result<(), Buffer>,
+    ) -> (u32, Option<Buffer>) {
+        let mut inner = self.lock();
+        let mut count = 0;
+        while count < most
+            && let Some(buffer) = inner.free.pop()
+        {
+            if let Err(buffer) = used(buffer) {
+                return (count, Some(buffer));
+            }
+            count += 1;
+        }
+        (count, None)
+    }
+
     /// Whether receives wait for buffers.
     pub(super) fn is_hungry(&self) -> bool {
         self.is_hungry.load(Ordering::Relaxed)

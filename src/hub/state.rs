@@ -576,16 +576,43 @@ impl State {
         Some((message, refused))
     }
 
+    /// All messages, into a queue that is empty; receives take their places. Returns a buffer that
+    /// the queue refused, to be put back without the lock.
+    pub(super) fn take_messages(
+        &mut self,
+        into: &mut VecDeque<Message>,
+        pool: &Arc<Pool>,
+    ) -> Option<Buffer> {
+        std::mem::swap(&mut self.inbox, into);
+        let own = into.iter().filter(|message| !message.is_shared()).count();
+        let own = u32::try_from(own).unwrap_or(u32::MAX);
+        self.short = self.short.saturating_add(own);
+        self.top_up(pool)
+    }
+
     /// Posts the receives that are missing, as far as there are buffers. Returns a buffer that the
     /// queue refused.
     fn top_up(&mut self, pool: &Arc<Pool>) -> Option<Buffer> {
         let qp = self.qp.as_mut()?.queue();
-        while self.short > 0 && self.over.is_none() {
-            let buffer = pool.take_for(Hungry::Connection(self.number))?;
-            if let Err(refused) = qp.recv(buffer, RECEIVE) {
-                return Some(refused.buffer);
+        if self.over.is_some() {
+            return None;
+        }
+        while self.short > 0 {
+            // Most often there are enough, which is known under one lock.
+            let (posted, refused) = pool.take_each(self.short, |buffer| {
+                qp.recv(buffer, RECEIVE).map_err(|refused| refused.buffer)
+            });
+            self.short -= posted;
+            if refused.is_some() {
+                return refused;
             }
-            self.short -= 1;
+            if self.short > 0 {
+                let buffer = pool.take_for(Hungry::Connection(self.number))?;
+                if let Err(refused) = qp.recv(buffer, RECEIVE) {
+                    return Some(refused.buffer);
+                }
+                self.short -= 1;
+            }
         }
         None
     }

@@ -18,6 +18,8 @@ pub(super) struct State {
     /// Messages with bytes that have not been read, and how much of the first has.
     arrived: VecDeque<Message>,
     offset: usize,
+    /// Messages that are not checked yet; empty between steps.
+    fresh: VecDeque<Message>,
     /// How many messages with bytes may be sent.
     credits: u16,
     /// How many messages were read since the last grant.
@@ -90,6 +92,7 @@ impl State {
             theirs,
             arrived: VecDeque::new(),
             offset: 0,
+            fresh: VecDeque::new(),
             credits: theirs.credits,
             taken: 0,
             open: ours.credits,
@@ -100,9 +103,15 @@ impl State {
         }
     }
 
-    /// What the last step leaves to be done.
-    pub(super) fn after(&mut self) -> After {
-        std::mem::take(&mut self.after)
+    /// What the last step leaves to be done, if anything.
+    pub(super) fn after(&mut self) -> Option<After> {
+        let After {
+            wants_room,
+            is_to_end,
+            trash,
+        } = &self.after;
+        let is_any = *wants_room || *is_to_end || trash.first.is_some();
+        is_any.then(|| std::mem::take(&mut self.after))
     }
 
     /// The most bytes in a message to the peer.
@@ -113,9 +122,32 @@ impl State {
 
     /// Copies what has arrived; nothing at the end.
     pub(super) fn read(&mut self, connection: &Connection, buffer: &mut [u8]) -> Step<usize> {
-        self.take_messages(connection);
-        let mut rest = buffer;
-        let mut copied = 0;
+        let (mut rest, mut copied) = (buffer, 0);
+        loop {
+            let len = self.copy(rest);
+            copied += len;
+            rest = rest.split_at_mut(len).1;
+            if rest.is_empty() {
+                break;
+            }
+            // Not before those that arrived earlier are read: the more come at once, the less
+            // each costs.
+            self.take_messages(connection);
+            if self.arrived.is_empty() {
+                break;
+            }
+        }
+        let is_full = rest.is_empty();
+        self.grant(connection);
+        if copied > 0 || is_full {
+            return Poll::Ready(Ok(copied));
+        }
+        self.nothing_left().map(|end| end.map(|()| 0))
+    }
+
+    /// Copies bytes of messages that are there.
+    fn copy(&mut self, buffer: &mut [u8]) -> usize {
+        let (mut rest, mut copied) = (buffer, 0);
         while !rest.is_empty()
             && let Some(first) = self.arrived.front()
         {
@@ -131,17 +163,14 @@ impl State {
                 self.after.trash.push(chunk.into_buffer());
             }
         }
-        let is_full = rest.is_empty();
-        self.grant(connection);
-        if copied > 0 || is_full {
-            return Poll::Ready(Ok(copied));
-        }
-        self.nothing_left().map(|end| end.map(|()| 0))
+        copied
     }
 
     /// The bytes of the oldest message that has any; `None` at the end.
     pub(super) fn recv(&mut self, connection: &Connection) -> Step<Option<Chunk>> {
-        self.take_messages(connection);
+        if self.arrived.is_empty() {
+            self.take_messages(connection);
+        }
         let next = self.next();
         self.grant(connection);
         match next {
@@ -393,14 +422,18 @@ impl State {
     /// Takes what has arrived. Of bytes it keeps no more than the peer had credits for.
     fn take_messages(&mut self, connection: &Connection) {
         while self.over.is_none() {
-            match connection.try_message() {
-                Poll::Pending => return,
-                Poll::Ready(Err(over)) => self.over = Some(StreamError::Lost(over)),
-                Poll::Ready(Ok(message)) => {
-                    if let Err(violation) = self.take_message(message) {
-                        self.over = Some(StreamError::Violation(violation));
-                        self.after.is_to_end = true;
-                    }
+            let over = connection.take_messages(&mut self.fresh);
+            if self.fresh.is_empty() {
+                self.over = over.map(StreamError::Lost);
+                return;
+            }
+            while let Some(message) = self.fresh.pop_front() {
+                // What comes after a violation is not kept.
+                if self.over.is_some() {
+                    self.after.trash.push(message.into_buffer().0);
+                } else if let Err(violation) = self.take_message(message) {
+                    self.over = Some(StreamError::Violation(violation));
+                    self.after.is_to_end = true;
                 }
             }
         }

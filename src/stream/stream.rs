@@ -120,8 +120,7 @@ impl Stream {
     /// Those of writing; [`TooLong`](StreamError::TooLong): the peer
     /// [takes less](Self::peer_message_size) at a time, and nothing was sent.
     pub fn send(&self, buffer: PooledBuffer, len: usize) -> Result<(), StreamError> {
-        let limit = self.limits().write;
-        self.core.wait(limit, self.core.sending(buffer, len))
+        self.core.wait(|| self.limits().write, sending(buffer, len))
     }
 
     /// The same, for tasks. A future that is dropped has sent nothing.
@@ -129,7 +128,7 @@ impl Stream {
     /// # Errors
     /// As [`send`](Self::send), without its time limit.
     pub async fn send_async(&self, buffer: PooledBuffer, len: usize) -> Result<(), StreamError> {
-        self.core.sending(buffer, len).await
+        self.core.attempt(sending(buffer, len)).await
     }
 
     /// Waits for bytes, and takes them without copying: those of one message, or what is left of
@@ -138,8 +137,7 @@ impl Stream {
     /// # Errors
     /// Those of reading.
     pub fn recv(&self) -> Result<Option<Chunk>, StreamError> {
-        let limit = self.limits().read;
-        self.core.wait(limit, self.core.receiving())
+        self.core.wait(|| self.limits().read, State::recv)
     }
 
     /// The same, for tasks. A future that is dropped has taken nothing.
@@ -147,7 +145,7 @@ impl Stream {
     /// # Errors
     /// As [`recv`](Self::recv), without its time limit.
     pub async fn recv_async(&self) -> Result<Option<Chunk>, StreamError> {
-        self.core.receiving().await
+        self.core.attempt(State::recv).await
     }
 
     /// Tells the peer that no more bytes will come, and waits until it has all of them. It gets the
@@ -158,8 +156,7 @@ impl Stream {
     /// [`TimedOut`](StreamError::TimedOut): it has not yet; call this again.
     #[doc(alias = "rshutdown")]
     pub fn shutdown(&self) -> Result<(), StreamError> {
-        let limit = self.limits().write;
-        self.core.wait(limit, self.core.shutting_down())
+        self.core.wait(|| self.limits().write, State::shutdown)
     }
 
     /// The same, for tasks. A future that is dropped may have told the peer; call this again.
@@ -167,7 +164,7 @@ impl Stream {
     /// # Errors
     /// As [`shutdown`](Self::shutdown), without its time limit.
     pub async fn shutdown_async(&self) -> Result<(), StreamError> {
-        self.core.shutting_down().await
+        self.core.attempt(State::shutdown).await
     }
 
     #[cfg(feature = "tokio")]
@@ -178,21 +175,15 @@ impl Stream {
 
 impl io::Read for &Stream {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let limit = self.limits().read;
-        let reading = self
-            .core
-            .attempt(|state, connection| state.read(connection, buffer));
-        Ok(self.core.wait(limit, reading)?)
+        let limit = || self.limits().read;
+        Ok((self.core).wait(limit, |state, connection| state.read(connection, buffer))?)
     }
 }
 
 impl io::Write for &Stream {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        let limit = self.limits().write;
-        let writing = self
-            .core
-            .attempt(|state, connection| state.write(connection, bytes));
-        Ok(self.core.wait(limit, writing)?)
+        let limit = || self.limits().write;
+        Ok((self.core).wait(limit, |state, connection| state.write(connection, bytes))?)
     }
 
     /// Nothing is kept back; [`shutdown`](Stream::shutdown) waits until the peer has everything.
@@ -217,29 +208,15 @@ impl io::Write for Stream {
     }
 }
 
+fn sending(
+    buffer: PooledBuffer,
+    len: usize,
+) -> impl FnMut(&mut State, &Connection) -> Step<()> + Send + 'static {
+    let mut place = Some(buffer);
+    move |state, connection| state.send(connection, &mut place, len)
+}
+
 impl Core {
-    fn sending(
-        &self,
-        buffer: PooledBuffer,
-        len: usize,
-    ) -> Attempt<'_, impl FnMut(&mut State, &Connection) -> Step<()> + Send + 'static> {
-        let mut place = Some(buffer);
-        self.attempt(move |state, connection| state.send(connection, &mut place, len))
-    }
-
-    fn receiving(
-        &self,
-    ) -> Attempt<'_, impl FnMut(&mut State, &Connection) -> Step<Option<Chunk>> + Send + 'static>
-    {
-        self.attempt(State::recv)
-    }
-
-    fn shutting_down(
-        &self,
-    ) -> Attempt<'_, impl FnMut(&mut State, &Connection) -> Step<()> + Send + 'static> {
-        self.attempt(State::shutdown)
-    }
-
     pub(super) fn writable(&self) -> Result<(), StreamError> {
         let step =
             |state: &mut State, connection: &Connection| Poll::Ready(state.writable(connection));
@@ -264,18 +241,18 @@ impl Core {
     /// Blocks this thread, which takes completions meanwhile if nothing else does.
     fn wait<T, F>(
         &self,
-        limit: Option<Duration>,
-        mut attempt: Attempt<'_, F>,
+        limit: impl FnOnce() -> Option<Duration>,
+        mut step: F,
     ) -> Result<T, StreamError>
     where
         F: FnMut(&mut State, &Connection) -> Step<T>,
     {
         // Most need not wait: then there is nothing to be woken.
-        if let (Poll::Ready(result), _) = self.step(&mut attempt.step) {
+        if let (Poll::Ready(result), _) = self.step(&mut step) {
             return result;
         }
-        let limit = limit.unwrap_or(Duration::MAX);
-        let result = self.connection.block_on(attempt, limit);
+        let limit = limit().unwrap_or(Duration::MAX);
+        let result = self.connection.block_on(self.attempt(step), limit);
         result.unwrap_or(Err(StreamError::TimedOut))
     }
 
@@ -284,12 +261,16 @@ impl Core {
     fn step<T>(&self, step: impl FnOnce(&mut State, &Connection) -> Step<T>) -> (Step<T>, bool) {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let result = step(&mut state, &self.connection);
-        let After {
+        let after = state.after();
+        drop(state);
+        let Some(After {
             wants_room,
             is_to_end,
             trash,
-        } = state.after();
-        drop(state);
+        }) = after
+        else {
+            return (result, false);
+        };
         drop(trash);
         if is_to_end {
             self.connection.close();
