@@ -1,5 +1,6 @@
 //! A machine before it is started.
 
+use crate::accelerator::Accelerator;
 use crate::connectx::{self, Connectx, Server};
 use crate::debian::{Kernel, Packages, TOOLS};
 use crate::guest::Guest;
@@ -147,6 +148,15 @@ impl Machine {
         self
     }
 
+    /// One processor, emulated, whose clock advances by a nanosecond for each instruction: times
+    /// are numbers of instructions, whatever else the host does. While nothing is to be done, the
+    /// clock goes on at once to when there is.
+    #[must_use]
+    pub fn counted(mut self) -> Self {
+        self.parts.is_counted = true;
+        self.processors(1)
+    }
+
     /// Starts a QEMU other than the one in `PATH`: program and first arguments.
     #[must_use]
     pub fn qemu(mut self, command: &[&str]) -> Self {
@@ -205,7 +215,11 @@ impl Machine {
         if self.connectx.is_some() && parts.qemu.is_none() {
             parts.qemu = Some(connectx::qemu()?);
         }
-        let accelerator = accelerator::of_machine(&parts.program()?, self.kernel)?;
+        let accelerator = if parts.is_counted {
+            Accelerator::Counted
+        } else {
+            accelerator::of_machine(&parts.program()?, self.kernel)?
+        };
         let mut tries = 0;
         loop {
             let folder = tempfile::Builder::new().prefix("testbed-").tempdir();

@@ -20,6 +20,8 @@ pub(crate) struct Parts {
     pub(crate) qemu: Option<Vec<String>>,
     pub(crate) processor: Processor,
     pub(crate) processors: u32,
+    /// Whether the clock counts instructions.
+    pub(crate) is_counted: bool,
     pub(crate) memory_mib: u32,
     pub(crate) arguments: Vec<String>,
     pub(crate) kernel_arguments: Vec<String>,
@@ -32,6 +34,7 @@ impl Parts {
             qemu: None,
             processor,
             processors: 2,
+            is_counted: false,
             memory_mib: 2048,
             arguments: Vec::new(),
             kernel_arguments: Vec::new(),
@@ -105,6 +108,9 @@ pub(crate) fn command(
         "-cpu",
         parts.processor.model(),
     ]);
+    if accelerator == Accelerator::Counted {
+        command.args(["-icount", "shift=0,sleep=off"]);
+    }
     command.args([
         "-smp",
         &parts.processors.to_string(),

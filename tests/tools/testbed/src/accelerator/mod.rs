@@ -38,6 +38,8 @@ pub enum Accelerator {
     Kvm,
     /// QEMU's emulator.
     Tcg,
+    /// The same, with a clock that advances by a nanosecond for each instruction.
+    Counted,
 }
 
 /// Which accelerator machines are to use.
@@ -55,6 +57,7 @@ impl Accelerator {
         match self {
             Self::Kvm => "kvm",
             Self::Tcg => "tcg,thread=multi",
+            Self::Counted => "tcg,thread=single",
         }
     }
 }
@@ -64,6 +67,7 @@ impl fmt::Display for Accelerator {
         f.write_str(match self {
             Self::Kvm => "KVM",
             Self::Tcg => "QEMU's emulator (TCG)",
+            Self::Counted => "QEMU's emulator, which counts instructions",
         })
     }
 }

@@ -53,6 +53,10 @@ pub(crate) struct Options {
     /// sizes in bytes, or `latency` and `bandwidth`.
     #[arg(long, conflicts_with_all = ["mlx5", "user", "owned", "hot", "c", "iterations", "json"])]
     streams: bool,
+    /// Executed instructions of both sides and the kernel instead of time, which do not depend on
+    /// what else the host does. One pair of runs is enough.
+    #[arg(long, requires = "streams")]
+    count: bool,
     /// Kernel: 5.10, 6.1, 6.12 or newest.
     #[arg(long, default_value = "6.12")]
     kernel: String,

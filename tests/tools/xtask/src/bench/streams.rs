@@ -42,6 +42,14 @@ enum Kind {
     Bandwidth,
 }
 
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum Unit {
+    Micros,
+    MibPerSecond,
+    /// Instructions of a transfer.
+    Thousands,
+}
+
 pub(super) fn run(options: &Options) -> anyhow::Result<ExitCode> {
     let all = SIZES.iter().flat_map(|&(size, single, many)| {
         [(Kind::Latency, single), (Kind::Bandwidth, many)].map(|(kind, transfers)| Times {
@@ -54,22 +62,27 @@ pub(super) fn run(options: &Options) -> anyhow::Result<ExitCode> {
     if wanted.is_empty() {
         bail!("nothing is measured of that name");
     }
-    let guest = Machine::new(Kernel::named(&options.kernel)?)
+    let machine = Machine::new(Kernel::named(&options.kernel)?)
         .with_debian_tools()
         .with_debian_packages(&["rdmacm-utils"])
         .with_binary(
             cargo::program_of("interop", "stream-times")?,
             "stream-times",
-        )
-        .boot()?;
+        );
+    let machine = if options.count {
+        machine.counted()
+    } else {
+        machine
+    };
+    let guest = machine.boot()?;
     let release = guest.release();
     host::say(format_args!("booted {release}"));
     let mut rows = Vec::new();
     for times in wanted {
-        rows.push((times, times.pairs(&guest, options.pairs)?));
+        rows.push((times, times.pairs(&guest, options)?));
     }
     guest.power_off()?;
-    print_table(&release, options.pairs, &rows);
+    print_table(&release, options, &rows);
     let behind = rows.iter().any(|(_, pairs)| pairs.is_below(NOISE));
     Ok(if behind {
         ExitCode::FAILURE
@@ -94,9 +107,10 @@ impl Times {
     }
 
     /// Alternately, swapping the order, so that a slow period of the machine affects both.
-    fn pairs(self, guest: &Guest, count: usize) -> anyhow::Result<Pairs> {
-        let mut pairs = Pairs::new(self.kind == Kind::Bandwidth);
-        for round in 0..count {
+    fn pairs(self, guest: &Guest, options: &Options) -> anyhow::Result<Pairs> {
+        let unit = self.kind.unit(options.count);
+        let mut pairs = Pairs::new(unit == Unit::MibPerSecond);
+        for round in 0..options.pairs {
             let (theirs, ours) = if round % 2 == 0 {
                 let theirs = self.theirs(guest)?;
                 (theirs, self.ours(guest)?)
@@ -104,7 +118,7 @@ impl Times {
                 let ours = self.ours(guest)?;
                 (self.theirs(guest)?, ours)
             };
-            pairs.add(self.figure(theirs), self.figure(ours));
+            pairs.add(self.figure(theirs, unit), self.figure(ours, unit));
         }
         host::say(format_args!(
             "{} {}: theirs {:.2}, uverbs {:.2} {}",
@@ -112,16 +126,17 @@ impl Times {
             self.size,
             pairs.theirs(),
             pairs.ours(),
-            self.kind.unit()
+            unit.name()
         ));
         Ok(pairs)
     }
 
     /// The figure of a transfer that takes so many microseconds.
-    fn figure(self, micros: f64) -> f64 {
-        match self.kind {
-            Kind::Latency => micros,
-            Kind::Bandwidth => f64::from(self.size) / micros / 1.048_576,
+    fn figure(self, micros: f64, unit: Unit) -> f64 {
+        match unit {
+            // By the clock of a machine that counts, an instruction takes a nanosecond.
+            Unit::Micros | Unit::Thousands => micros,
+            Unit::MibPerSecond => f64::from(self.size) / micros / 1.048_576,
         }
     }
 
@@ -159,10 +174,21 @@ impl Kind {
         }
     }
 
-    fn unit(self) -> &'static str {
+    fn unit(self, is_counted: bool) -> Unit {
         match self {
-            Self::Latency => "µs",
-            Self::Bandwidth => "MiB/s",
+            _ if is_counted => Unit::Thousands,
+            Self::Latency => Unit::Micros,
+            Self::Bandwidth => Unit::MibPerSecond,
+        }
+    }
+}
+
+impl Unit {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Micros => "µs",
+            Self::MibPerSecond => "MiB/s",
+            Self::Thousands => "1,000 instructions",
         }
     }
 }
@@ -189,8 +215,9 @@ fn both(
     Ok(client.stdout_text())
 }
 
-fn print_table(release: &str, pairs: usize, rows: &[(Times, Pairs)]) {
-    println!("\nLinux {release}, one rxe device, {pairs} pairs of runs, by blocking calls\n");
+fn print_table(release: &str, options: &Options, rows: &[(Times, Pairs)]) {
+    let count = options.pairs;
+    println!("\nLinux {release}, one rxe device, {count} pairs of runs, by blocking calls\n");
     println!(
         "{:<10} {:>8} {:>10} {:>10} {:>7} {:>15}  unit",
         "", "bytes", "rsockets", "uverbs", "ratio", "spread"
@@ -204,7 +231,7 @@ fn print_table(release: &str, pairs: usize, rows: &[(Times, Pairs)]) {
             pairs.theirs(),
             pairs.ours(),
             pairs.ratio(),
-            times.kind.unit()
+            times.kind.unit(options.count).name()
         );
     }
     println!("\nMedians; ratio and spread are of the pairs, and above 1 uverbs is better.");
