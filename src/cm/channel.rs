@@ -7,9 +7,11 @@ use std::task::Waker;
 use std::time::{Duration, Instant};
 
 use uverbs_core::cm::{self, CmFile, Event};
+use uverbs_core::discover::DeviceInfo;
 use uverbs_core::{ErrorKind, Op, Result};
 
 use super::attend::Attendant;
+use super::known::Known;
 use super::reaper::Reaper;
 use super::table::{Remains, Table, Takes};
 use crate::discover;
@@ -56,6 +58,7 @@ pub(crate) struct Channel {
     has_tasks: AtomicBool,
     /// The thread that waits for the file, if there is one for that alone.
     attendant: Attendant,
+    known: Arc<Known>,
 }
 
 #[derive(Debug, Default)]
@@ -131,8 +134,8 @@ impl ChannelOptions {
     /// # Errors
     /// As [`EventChannel::open`].
     pub fn open(self) -> Result<EventChannel> {
-        let file = cm::open_nonblocking(&self.discover, self.recorder)?;
-        Ok(EventChannel::on(file))
+        let opened = cm::open_nonblocking(&self.discover, self.recorder)?;
+        Ok(EventChannel::on(opened.file, opened.first))
     }
 
     /// The connection manager of `kernel`, opened as `fd`; for tests on a fake kernel.
@@ -146,7 +149,7 @@ impl ChannelOptions {
         };
         let file = cm::over(kernel, fd)?;
         file.set_nonblocking()?;
-        Ok(EventChannel::on(file))
+        Ok(EventChannel::on(file, None))
     }
 }
 
@@ -162,7 +165,7 @@ impl EventChannel {
     }
 
     /// A file that does not block.
-    fn on(file: CmFile) -> Self {
+    fn on(file: CmFile, found: Option<DeviceInfo>) -> Self {
         Self {
             shared: Arc::new(Channel {
                 file: Arc::new(file),
@@ -171,6 +174,7 @@ impl EventChannel {
                 changed: Condvar::new(),
                 has_tasks: AtomicBool::new(false),
                 attendant: Attendant::default(),
+                known: Arc::new(Known::new(found)),
             }),
         }
     }
@@ -179,6 +183,11 @@ impl EventChannel {
 impl Channel {
     pub(crate) fn file(&self) -> &CmFile {
         &self.file
+    }
+
+    /// What was found together with the connection manager.
+    pub(super) fn known(&self) -> &Arc<Known> {
+        &self.known
     }
 
     /// Events are taken by tasks, too, from now on.

@@ -102,6 +102,7 @@ mod group;
 mod handle;
 pub(crate) mod handshake;
 mod id;
+mod known;
 mod listener;
 pub(crate) mod pair;
 mod reaper;

@@ -1,11 +1,13 @@
 //! Where a peer is, as both sides of a handshake know it.
 
 use std::net::SocketAddr;
+use std::sync::Arc;
 
 use uverbs_core::cm::{self, BoundDevice, CmAddress, Route};
 use uverbs_core::{Error, ErrorKind, Op, Result};
 
 use super::handle::Handle;
+use super::known::Known;
 use crate::transport::{Rc, Ud};
 use crate::{CompletionQueue, Context, ProtectionDomain, QueuePairBuilder};
 
@@ -18,6 +20,7 @@ pub struct PeerRoute {
     device: BoundDevice,
     local: CmAddress,
     peer: CmAddress,
+    known: Arc<Known>,
 }
 
 impl PeerRoute {
@@ -44,6 +47,7 @@ impl PeerRoute {
             peer: address(route.destination, peer)?,
             route,
             device,
+            known: Arc::clone(handle.channel().known()),
         })
     }
 
@@ -79,13 +83,15 @@ impl PeerRoute {
         is_on(self.device, context)
     }
 
-    /// Opens that device. About ten system calls; none waits.
+    /// Opens that device. About ten system calls, four fewer if it has index 0 and is the first that
+    /// is opened, within a second of the event channel; none waits.
     ///
     /// # Errors
     /// [`NotFound`](ErrorKind::NotFound): it is gone, or not in this network namespace; else as
     /// [`Context::open`].
     pub fn open(&self) -> Result<Context> {
-        open(self.device)
+        let known = self.known.open(self.device.index);
+        known.map_or_else(|| open(self.device), Ok)
     }
 
     /// A builder for a queue pair at the device's port. It has to belong to [that
@@ -96,7 +102,9 @@ impl PeerRoute {
         send_cq: &'a CompletionQueue,
         recv_cq: &'a CompletionQueue,
     ) -> QueuePairBuilder<'a, Rc> {
-        pd.queue_pair(Rc, send_cq, recv_cq).port(self.device.port)
+        let builder = pd.queue_pair(Rc, send_cq, recv_cq).port(self.device.port);
+        let [path, _] = &self.route.paths;
+        builder.along(path)
     }
 }
 

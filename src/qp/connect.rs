@@ -6,7 +6,7 @@ use uverbs_core::{Error, ErrorKind, Op, Result};
 
 use super::builder::Settings;
 use super::prepared::After;
-use super::{GidChoice, QueuePair, QueuePairEndpoint};
+use super::{QueuePair, QueuePairEndpoint, gid};
 use crate::transport::{Connected, Transport, Unconnected};
 
 impl<T: Transport> QueuePair<T> {
@@ -58,9 +58,16 @@ impl<T: Transport> QueuePair<T> {
 
     /// The path to a peer from the port and GID that it was built with.
     pub(super) fn path_to(&self, remote: &QueuePairEndpoint) -> Result<AddressVector> {
-        let grh = match (self.settings.gid, remote.gid) {
+        let own = match (self.settings.gid, self.endpoint.gid) {
+            (None, Some(gid)) => {
+                let port = self.settings.port;
+                Some(gid::entry_of(self.pd.context(), port, gid)?)
+            }
+            (choice, _) => choice.map(|choice| choice.entry),
+        };
+        let grh = match (own, remote.gid) {
             (None, None) => None,
-            (Some(GidChoice { entry, .. }), Some(dgid)) => Some(GlobalRoute {
+            (Some(entry), Some(dgid)) => Some(GlobalRoute {
                 dgid,
                 flow_label: self.settings.flow_label,
                 sgid_index: u8::try_from(entry.index).map_err(|_| {

@@ -84,6 +84,23 @@ pub(super) fn find(
     })
 }
 
+/// The entry of the port's table that has this GID, RoCE v2 preferred.
+pub(super) fn entry_of(context: &Context, port: u8, gid: Gid) -> Result<GidEntry> {
+    let mut found = None;
+    context.each_gid(|entry| {
+        if entry.port == u32::from(port) && entry.gid == gid {
+            found = better(found, entry);
+        }
+    })?;
+    found.ok_or_else(|| {
+        Error::os(Op::Handshake, Errno::ADDRNOTAVAIL)
+            .with_kind(ErrorKind::NotFound)
+            .fact("port", port)
+            .fact("gid", gid.to_string())
+            .hint("the port does not have this address any more")
+    })
+}
+
 /// Goes through a GID table.
 struct Chooser {
     /// The peer, and where packets to it come from.

@@ -64,8 +64,9 @@ impl<T: Transport> PreparedQueuePair<T> {
         self.qp.qp_num()
     }
 
-    /// The GID of its port that it uses, and why; `None` on InfiniBand without one, and for raw
-    /// packets.
+    /// The GID of its port that it uses, and why; `None` on InfiniBand without one, for raw
+    /// packets, and where the [connection manager](crate::cm) chose the path, which the
+    /// [endpoint](Self::endpoint) then has the GID of.
     pub fn gid(&self) -> Option<GidChoice> {
         self.qp.settings.gid
     }
@@ -94,7 +95,8 @@ impl<T: Transport> PreparedQueuePair<T> {
     }
 
     /// The path to a peer from the port and GID that the queue pair was built with, as
-    /// [`create_ah`](crate::ProtectionDomain::create_ah) takes it. No system call.
+    /// [`create_ah`](crate::ProtectionDomain::create_ah) takes it. No system call; one where the
+    /// connection manager chose the path, to find the GID in the port's table.
     ///
     /// # Errors
     /// [`InvalidInput`](ErrorKind::InvalidInput) if only one side has a GID.

@@ -1,5 +1,8 @@
 //! What is checked before a queue pair is created, and found out about its port.
 
+use std::sync::OnceLock;
+
+use uverbs_core::cm::Path;
 use uverbs_core::types::{LinkLayer, PortAttr, QpType};
 use uverbs_core::{Error, ErrorKind, Op, Result};
 
@@ -65,27 +68,50 @@ impl<T: Transport> QueuePairBuilder<'_, T> {
         Ok(())
     }
 
+    /// Takes what there is to know of the port from the path that the connection manager found.
+    pub(crate) fn along(mut self, path: &Path) -> Self {
+        // On InfiniBand a port may have several LIDs, of which the path has one.
+        let is_ethernet = path.slid == 0 && path.dlid == 0;
+        if is_ethernet && !path.source.is_zero() {
+            self.port = OnceLock::from(Port {
+                lid: 0,
+                mtu: path.mtu,
+                pkeys: None,
+                link_layer: LinkLayer::Ethernet,
+                gid: Some(path.source),
+                choice: None,
+            });
+        }
+        self
+    }
+
     pub(super) fn find_port(&self) -> Result<&Port> {
         if let Some(port) = self.port.get() {
             return Ok(port);
         }
         let attr = self.pd.context().query_port(self.settings.port)?;
-        let port = Port {
-            gid: self.find_gid(&attr)?,
-            attr,
-        };
-        Ok(self.port.get_or_init(|| port))
+        let choice = self.find_gid(&attr)?;
+        Ok(self.port.get_or_init(|| Port {
+            lid: attr.lid,
+            mtu: attr.active_mtu,
+            pkeys: Some(attr.pkey_tbl_len),
+            link_layer: attr.link_layer,
+            gid: choice.map(|choice| choice.entry.gid),
+            choice,
+        }))
     }
 
     /// Checks the partition key's index; the table has at least one entry.
-    pub(super) fn check_pkey(&self, port: &PortAttr) -> Result<()> {
-        let (index, entries) = (self.settings.pkey_index, port.pkey_tbl_len.max(1));
-        if index >= entries {
-            return Err(Error::invalid(Op::CreateQueuePair, "pkey_index")
-                .fact("pkey_index", index)
-                .fact("entries", entries));
+    pub(super) fn check_pkey(&self, port: &Port) -> Result<()> {
+        let index = self.settings.pkey_index;
+        match port.pkeys.map(|entries| entries.max(1)) {
+            Some(entries) if index >= entries => {
+                Err(Error::invalid(Op::CreateQueuePair, "pkey_index")
+                    .fact("pkey_index", index)
+                    .fact("entries", entries))
+            }
+            _ => Ok(()),
         }
-        Ok(())
     }
 
     fn find_gid(&self, attr: &PortAttr) -> Result<Option<GidChoice>> {

@@ -8,7 +8,7 @@ use std::sync::{Arc, OnceLock};
 
 use uverbs_core::contract::{Extra, Qp as _, QpInit, Srq as _};
 use uverbs_core::types::{
-    AccessFlags, AckTimeout, Ece, FlowLabel, LinkLayer, Mtu, PathBits, PortAttr, Psn, QpCaps,
+    AccessFlags, AckTimeout, Ece, FlowLabel, Gid, LinkLayer, Mtu, PathBits, Psn, QpCaps,
     QpCreateFlags, QpType, Rate, RetryCount, RnrRetry, RnrTimer, ServiceLevel, SigMode,
 };
 use uverbs_core::{Error, ErrorKind, Op, Result};
@@ -107,10 +107,17 @@ pub(super) struct Settings {
     pub(super) ece: Option<Ece>,
 }
 
+/// What is known of the port.
 #[derive(Clone, Debug)]
 struct Port {
-    attr: PortAttr,
-    gid: Option<GidChoice>,
+    lid: u16,
+    mtu: Mtu,
+    /// How many partition keys it has, if it was asked.
+    pkeys: Option<u16>,
+    link_layer: LinkLayer,
+    gid: Option<Gid>,
+    /// Where that is in its table, if it was looked for there.
+    choice: Option<GidChoice>,
 }
 
 impl<'a, T: Transport> QueuePairBuilder<'a, T> {
@@ -198,11 +205,11 @@ impl<'a, T: Transport> QueuePairBuilder<'a, T> {
     pub fn build(&self) -> Result<PreparedQueuePair<T>> {
         self.check()?;
         let port = self.find_port()?;
-        self.check_pkey(&port.attr)?;
-        if self.kind() == QpType::RawPacket && port.attr.link_layer != LinkLayer::Ethernet {
+        self.check_pkey(port)?;
+        if self.kind() == QpType::RawPacket && port.link_layer != LinkLayer::Ethernet {
             return Err(Error::new(Op::CreateQueuePair, ErrorKind::Unsupported)
                 .fact("port", self.settings.port)
-                .fact("link_layer", port.attr.link_layer.to_string())
+                .fact("link_layer", port.link_layer.to_string())
                 .hint("raw packets are Ethernet frames: the port must be Ethernet"));
         }
         let context = self.pd.context();
@@ -228,13 +235,13 @@ impl<'a, T: Transport> QueuePairBuilder<'a, T> {
         });
         let endpoint = QueuePairEndpoint {
             qp_num: queue.base().number,
-            lid: port.attr.lid,
+            lid: port.lid,
             psn: self.psn.map_or_else(random_psn, Ok)?,
-            gid: port.gid.map(|choice| choice.entry.gid),
+            gid: port.gid,
         };
         let settings = Settings {
-            path_mtu: self.path_mtu.unwrap_or(port.attr.active_mtu),
-            gid: port.gid,
+            path_mtu: self.path_mtu.unwrap_or(port.mtu),
+            gid: port.choice,
             ..self.settings
         };
         let qp = QueuePair {

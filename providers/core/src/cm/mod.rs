@@ -61,7 +61,7 @@ pub use event::{Event, EventStatus, decode_event, get_event, write_event};
 pub use event_kind::EventKind;
 pub use id::{PortSpace, create_id, destroy_id, migrate_id};
 pub use multicast::{MulticastJoin, join_multicast, join_multicast_ip, leave_multicast};
-pub use node::{ABI_VERSIONS, Node, find, open, open_nonblocking, over};
+pub use node::{ABI_VERSIONS, Node, Opened, find, open, open_nonblocking, over};
 pub use option::{
     set_ack_timeout, set_address_family_only, set_paths, set_reuse_address, set_type_of_service,
 };

@@ -8,9 +8,9 @@ use std::sync::Arc;
 use uverbs_uapi::rdma_user_cm::RDMA_USER_CM_ABI_VERSION;
 
 use super::CmFile;
-use crate::discover::netlink::{Client, NetlinkTransport};
+use crate::discover::netlink::{Client, NetlinkTransport, Uverbs};
 use crate::discover::sysfs::Sysfs;
-use crate::discover::{CharDevice, Options, Source, available};
+use crate::discover::{CharDevice, DeviceInfo, Options, Source, available, via_netlink};
 use crate::error::{Errno, Error, ErrorKind, Op, Result};
 use crate::sys::open::{node_path, open_node_with};
 use crate::sys::recorder::{Recorder, Sink};
@@ -35,6 +35,17 @@ pub struct Node {
     pub abi_version: u32,
     /// Where this was found.
     pub source: Source,
+}
+
+/// The connection manager, opened.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct Opened {
+    /// Its event channel.
+    pub file: CmFile,
+    /// The device with index 0, if there is one: it was asked for in the same datagram as the
+    /// node, because many machines have no other. True at that moment.
+    pub first: Option<DeviceInfo>,
 }
 
 /// Finds the connection manager: by RDMA netlink, which makes the kernel load its module, else in
@@ -66,12 +77,20 @@ pub fn open(options: &Options) -> Result<CmFile> {
 ///
 /// # Errors
 /// As [`open`].
-pub fn open_nonblocking(options: &Options, sink: Option<Arc<dyn Sink>>) -> Result<CmFile> {
+pub fn open_nonblocking(options: &Options, sink: Option<Arc<dyn Sink>>) -> Result<Opened> {
     let kernel: Arc<dyn Kernel> = match sink {
         Some(sink) => Arc::new(Recorder::new(Linux, sink)),
         None => Arc::new(Linux),
     };
-    open_with(kernel, &find(options)?, options, false)
+    let mut first = None;
+    let ask = |client: &mut _| {
+        let (node, device) = via_netlink::connection_manager(client, options)?;
+        first = device;
+        Ok(node)
+    };
+    let node = find_by(options.netlink.then(Client::connect), options, ask)?;
+    let file = open_with(kernel, &node, options, false)?;
+    Ok(Opened { file, first })
 }
 
 /// The connection manager of `kernel`, opened as `fd`. The running kernel's needs one system call,
@@ -114,12 +133,21 @@ pub(super) fn find_with<T: NetlinkTransport>(
     netlink: Option<Result<Client<T>>>,
     options: &Options,
 ) -> Result<Node> {
+    find_by(netlink, options, Client::connection_manager)
+}
+
+/// Finds it by what `ask` is answered, else without netlink.
+fn find_by<T: NetlinkTransport>(
+    netlink: Option<Result<Client<T>>>,
+    options: &Options,
+    ask: impl FnOnce(&mut Client<T>) -> Result<Uverbs>,
+) -> Result<Node> {
     let client = match netlink {
         Some(connected) => available(Op::OpenConnectionManager, connected)?,
         None => None,
     };
     if let Some(mut client) = client
-        && let Ok(device) = client.connection_manager()
+        && let Ok(device) = ask(&mut client)
     {
         return Ok(Node {
             path: node_path(&options.dev_root, &device.name),

@@ -21,7 +21,7 @@ mod pages;
 pub mod sysfs;
 #[cfg(test)]
 pub(crate) mod tests;
-mod via_netlink;
+pub(crate) mod via_netlink;
 mod via_nodes;
 mod via_sysfs;
 

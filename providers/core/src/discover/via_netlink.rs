@@ -43,6 +43,18 @@ pub(super) fn at<T: NetlinkTransport>(
     Ok(taken(answer, options))
 }
 
+/// The character device of the connection manager; and the first device, if everything about it is
+/// known. Learns what opening that takes, too.
+pub(crate) fn connection_manager<T: NetlinkTransport>(
+    client: &mut Client<T>,
+    options: &Options,
+) -> Result<(Uverbs, Option<DeviceInfo>)> {
+    let (node, found, system) = client.connection_manager_and(0, !fork::is_known())?;
+    let first = taken((found, system), options);
+    let is_known = |info: &DeviceInfo| matches!(info.driver, DriverMatch::Kernel(_));
+    Ok((node, first.filter(is_known)))
+}
+
 /// What a device was found to be; what was learned beside it is kept.
 fn taken(
     (found, system): (Option<Found>, Option<System>),

@@ -8,7 +8,8 @@ use uverbs::cm::{self, AcceptData, ConnectData, ConnectionEvent};
 use uverbs::owned::Memory;
 use uverbs::recorder::Collector;
 use uverbs::time::{RnrRetry, RnrTimer};
-use uverbs::{AccessFlags, QpState};
+use uverbs::transport::Rc;
+use uverbs::{AccessFlags, QpState, QueuePairBuilder};
 
 use crate::eventually;
 use crate::side::{Side, connected, request};
@@ -143,6 +144,53 @@ fn a_connection_of_an_open_channel_takes_eleven_commands() {
     drop((first, second));
 }
 
+/// The path that the kernel found says what the port would be asked for.
+#[test]
+fn a_queue_pair_along_a_path_takes_no_questions_about_its_port() {
+    let collector = Arc::new(Collector::new());
+    let bench = Bench::newest().recorded_by(collector.clone());
+    let (client, server) = (Side::new(&bench), Side::new(&bench));
+    let listener = server.listen();
+    let resolved = client.resolve(listener.local_addr());
+    let builder = resolved.queue_pair(&client.pd, &client.cq, &client.cq);
+    let usual = client.pd.queue_pair(Rc, &client.cq, &client.cq);
+    let calls = |builder: &QueuePairBuilder<'_, Rc>| {
+        collector.take();
+        let prepared = builder.build().unwrap();
+        (prepared, collector.take().len())
+    };
+    let ((one, first), (two, second)) = (calls(&builder), calls(&builder));
+    // The usual one asks at its first time.
+    let ((_, asking), (_, again)) = (calls(&usual), calls(&usual));
+    assert_eq!([first, second, asking], [again, again, again + 2]);
+    let [path, _] = &resolved.route().paths;
+    for prepared in [&one, &two] {
+        let endpoint = prepared.endpoint();
+        assert_eq!((endpoint.gid, endpoint.lid), (Some(path.source), 0));
+        assert_eq!(prepared.gid(), None);
+    }
+    let other = builder.clone().gid_index(0).build().unwrap();
+    assert_eq!(other.gid().unwrap().entry.index, 0);
+
+    // Without the connection manager they look for their GID.
+    let there = one.endpoint();
+    let av = two.path_to(&there).unwrap();
+    let index = av.grh.unwrap().sgid_index;
+    let entry = client.context.gid(1, index.into()).unwrap().unwrap();
+    assert_eq!(entry.gid, path.source);
+    assert_eq!(two.handshake(there).unwrap().state(), QpState::ReadyToSend);
+
+    let (active, _passive) = thread::scope(|scope| {
+        let passive = scope.spawn(|| {
+            let request = request(&listener);
+            let builder = request.queue_pair(&server.pd, &server.cq, &server.cq);
+            request.accept(builder.build().unwrap()).unwrap()
+        });
+        (resolved.connect(one).unwrap(), passive.join().unwrap())
+    });
+    assert!(!active.link().is_over());
+}
+
 #[test]
 fn ipv6_with_a_scope_connects_and_a_wildcard_accepts_both_families() {
     let bench = Bench::newest();
@@ -186,7 +234,7 @@ fn a_queue_pair_of_another_device_is_refused_and_given_back() {
     assert!(!resolved.is_on(&other));
     let pd = other.alloc_pd().unwrap();
     let cq = other.create_cq(4).unwrap();
-    let prepared = pd.queue_pair(uverbs::transport::Rc, &cq, &cq).gid_index(1);
+    let prepared = pd.queue_pair(Rc, &cq, &cq).gid_index(1);
     let refused = resolved.connect(prepared.build().unwrap()).unwrap_err();
     assert!(refused.to_string().contains("another device"), "{refused}");
     assert_eq!(refused.prepared.unwrap().into_raw().state(), QpState::Reset);

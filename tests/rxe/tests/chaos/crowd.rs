@@ -54,7 +54,9 @@ pub(crate) struct Crowd<'a> {
 impl Crowd<'_> {
     /// Plays them all, and goes on until the process is killed.
     pub(crate) fn play(&self) {
-        let file = cm::open_nonblocking(&Options::default(), None).unwrap();
+        let file = cm::open_nonblocking(&Options::default(), None)
+            .unwrap()
+            .file;
         let mut ids = Vec::new();
         let start = self.start.unwrap_or_else(|| {
             raise(Signal::SIGSTOP).unwrap();

@@ -36,6 +36,14 @@ pub(crate) struct Found {
     pub(crate) uverbs: Result<Uverbs>,
 }
 
+/// The answers to what was asked about one device in one datagram.
+struct Asked {
+    found: Result<Option<Found>>,
+    system: Option<System>,
+    /// The character device that was asked for, too.
+    also: Result<Uverbs>,
+}
+
 impl Client {
     /// Opens a netlink socket. One system call.
     ///
@@ -211,35 +219,64 @@ impl<T: NetlinkTransport> Client<T> {
         index: u32,
         learn_fork: bool,
     ) -> Result<(Option<Found>, Option<System>)> {
-        let op = Op::ListDevices;
+        let asked = self.ask(Op::ListDevices, index, learn_fork, None)?;
+        Ok((asked.found?, asked.system))
+    }
+
+    /// The character device of the connection manager and, in the same datagram, what
+    /// [`at`](Self::at) asks for. Without an answer to the latter there is no such device.
+    pub(crate) fn connection_manager_and(
+        &mut self,
+        index: u32,
+        learn_fork: bool,
+    ) -> Result<(Uverbs, Option<Found>, Option<System>)> {
+        let op = Op::OpenConnectionManager;
+        let manager = [Attribute::text(op, RDMA_NLDEV_ATTR_CHARDEV_TYPE, CM)?];
+        let manager = Request::get(RDMA_NLDEV_CMD_GET_CHARDEV, &manager);
+        let asked = self.ask(op, index, learn_fork, Some(&manager))?;
+        Ok((asked.also?, asked.found.unwrap_or(None), asked.system))
+    }
+
+    fn ask(
+        &mut self,
+        op: Op,
+        index: u32,
+        learn_fork: bool,
+        also: Option<&Request<'_>>,
+    ) -> Result<Asked> {
         let wanted = [device(index), uverbs()?];
         let one = Request::get(RDMA_NLDEV_CMD_GET, &wanted[..1]);
         let its_node = Request::get(RDMA_NLDEV_CMD_GET_CHARDEV, &wanted);
         let settings = Request::get(RDMA_NLDEV_CMD_SYS_GET, &[]);
-        let requests: &[_] = if learn_fork {
-            &[&one, &its_node, &settings]
-        } else {
-            &[&one, &its_node]
-        };
-        let (mut found, mut node, mut system) = (None, None, None);
+        let mut requests = vec![&one, &its_node];
+        requests.extend(also);
+        requests.extend(learn_fork.then_some(&settings));
+        let (mut found, mut node, mut other, mut system) = (None, None, None, None);
         let each = |at: usize, part: Attributes<'_>| {
             match at {
                 0 => found = Some(Device::parse(part)),
                 1 => node = Some(Uverbs::parse(part)),
+                2 if also.is_some() => other = Some(Uverbs::parse(part)),
                 _ => system = System::parse(part).ok(),
             }
             Ok(())
         };
         let mut outcomes = vec![Outcome::Open; requests.len()];
         self.conversation
-            .exchange(op, requests, &mut outcomes, each, |_| false)?;
+            .exchange(op, &requests, &mut outcomes, each, |_| false)?;
+        let also = result_of(op, outcomes.get(2).copied().unwrap_or_default(), other);
         // What it fails with if there is no such device.
-        if outcomes[0] == Outcome::Failed(Errno::INVAL) {
-            return Ok((None, system));
-        }
-        let device = result_of(op, outcomes[0], found)?;
-        let uverbs = result_of(op, outcomes[1], node);
-        Ok((Some(Found { device, uverbs }), system))
+        let found = if outcomes[0] == Outcome::Failed(Errno::INVAL) {
+            Ok(None)
+        } else {
+            let uverbs = result_of(op, outcomes[1], node);
+            result_of(op, outcomes[0], found).map(|device| Some(Found { device, uverbs }))
+        };
+        Ok(Asked {
+            found,
+            system,
+            also,
+        })
     }
 
     /// The ports of a device.

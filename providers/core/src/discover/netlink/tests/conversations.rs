@@ -308,6 +308,44 @@ fn a_device_is_found_by_its_index_with_one_datagram() {
 }
 
 #[test]
+fn the_connection_manager_and_a_device_are_found_with_one_datagram() {
+    let script = Script::new([
+        device(false, 1, 0, "rxe0"),
+        char_device(2, 231, 192, "uverbs0"),
+        char_device(3, 10, 120, "rdma_cm"),
+        error(4, Errno::INVAL),
+    ]);
+    let (node, found, system) = script.client().connection_manager_and(0, true).unwrap();
+    assert_eq!(node.name, "rdma_cm");
+    let found = found.unwrap();
+    assert_eq!((found.device.index, &*found.device.name), (0, "rxe0"));
+    assert_eq!(found.uverbs.unwrap().name, "uverbs0");
+    assert_eq!(system, None);
+    assert_eq!((script.sent().len(), script.receives.get()), (1, 1));
+    assert_eq!(script.unread(), 0);
+}
+
+#[test]
+fn the_connection_manager_is_found_without_a_device() {
+    for errno in [Errno::INVAL, Errno::PERM] {
+        let script = Script::new([
+            error(1, errno),
+            error(2, errno),
+            char_device(3, 10, 120, "rdma_cm"),
+        ]);
+        let (node, found, _) = script.client().connection_manager_and(0, false).unwrap();
+        assert_eq!((node.name.as_str(), found.is_some()), ("rdma_cm", false));
+    }
+    let refused = Script::new([
+        device(false, 1, 0, "rxe0"),
+        char_device(2, 231, 192, "uverbs0"),
+        error(3, Errno::OPNOTSUPP),
+    ]);
+    let error = refused.client().connection_manager_and(0, false);
+    assert_eq!(error.unwrap_err().errno(), Some(Errno::OPNOTSUPP));
+}
+
+#[test]
 fn an_index_without_a_device_is_told_from_a_failure() {
     let of = |errno| {
         let script = Script::new([error(1, errno), error(2, errno)]);
