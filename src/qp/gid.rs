@@ -70,65 +70,67 @@ pub(super) fn find(
         Wanted::Best => None,
         Wanted::Towards(peer) => Some((peer, source_towards(peer, GidType::ROCE_V2_UDP_PORT))),
     };
-    let mut chooser = Chooser::new(peer);
-    context.each_gid(|entry| {
-        if entry.port == u32::from(port) {
-            chooser.consider(entry);
-        }
-    })?;
-    chooser.choice().map(Some).ok_or_else(|| {
-        Error::os(op, Errno::ADDRNOTAVAIL)
-            .with_kind(ErrorKind::NotFound)
-            .fact("port", port)
+    let source = peer.and_then(|(_, source)| source);
+    let chooser = Chooser::through(context, port, source.map(Gid::from))?;
+    chooser.choice(peer).map(Some).ok_or_else(|| {
+        missing(op, port)
             .hint("the port has no GID: give its network interface an address and bring it up")
     })
 }
 
 /// The entry of the port's table that has this GID, RoCE v2 preferred.
 pub(super) fn entry_of(context: &Context, port: u8, gid: Gid) -> Result<GidEntry> {
-    let mut found = None;
-    context.each_gid(|entry| {
-        if entry.port == u32::from(port) && entry.gid == gid {
-            found = better(found, entry);
-        }
-    })?;
+    let found = Chooser::through(context, port, Some(gid))?.matching;
     found.ok_or_else(|| {
-        Error::os(Op::Handshake, Errno::ADDRNOTAVAIL)
-            .with_kind(ErrorKind::NotFound)
-            .fact("port", port)
-            .fact("gid", gid.to_string())
-            .hint("the port does not have this address any more")
+        missing(Op::Handshake, port).hint("the port does not have its address any more")
     })
+}
+
+fn missing(op: Op, port: u8) -> Error {
+    Error::os(op, Errno::ADDRNOTAVAIL)
+        .with_kind(ErrorKind::NotFound)
+        .fact("port", port)
 }
 
 /// Goes through a GID table.
 struct Chooser {
-    /// The peer, and where packets to it come from.
-    peer: Option<(IpAddr, Option<IpAddr>)>,
+    wanted: Option<Gid>,
     best: Option<GidEntry>,
-    on_route: Option<GidEntry>,
+    /// The best of those with the wanted GID.
+    matching: Option<GidEntry>,
 }
 
 impl Chooser {
-    fn new(peer: Option<(IpAddr, Option<IpAddr>)>) -> Self {
+    fn new(wanted: Option<Gid>) -> Self {
         Self {
-            peer,
+            wanted,
             best: None,
-            on_route: None,
+            matching: None,
         }
+    }
+
+    /// Goes through the table of a port. Once in a program, however many call it: it is a kilobyte.
+    #[inline(never)]
+    fn through(context: &Context, port: u8, wanted: Option<Gid>) -> Result<Self> {
+        let mut chooser = Self::new(wanted);
+        context.each_gid(|entry| {
+            if entry.port == u32::from(port) {
+                chooser.consider(entry);
+            }
+        })?;
+        Ok(chooser)
     }
 
     fn consider(&mut self, entry: GidEntry) {
         self.best = better(self.best, entry);
-        if let Some((_, Some(source))) = self.peer
-            && Gid::from(source) == entry.gid
-        {
-            self.on_route = better(self.on_route, entry);
+        if self.wanted == Some(entry.gid) {
+            self.matching = better(self.matching, entry);
         }
     }
 
-    fn choice(self) -> Option<GidChoice> {
-        let reason = match (self.peer, self.on_route) {
+    /// `peer` is the one that was named, and where packets to it come from: the wanted GID.
+    fn choice(self, peer: Option<(IpAddr, Option<IpAddr>)>) -> Option<GidChoice> {
+        let reason = match (peer, self.matching) {
             (None, _) => GidReason::Preferred,
             (Some((peer, _)), Some(entry)) => {
                 let reason = GidReason::Route { peer };
@@ -193,7 +195,8 @@ mod tests {
     }
 
     fn choose(peer: Option<(IpAddr, Option<IpAddr>)>) -> GidChoice {
-        let mut chooser = Chooser::new(peer);
+        let source = peer.and_then(|(_, source)| source);
+        let mut chooser = Chooser::new(source.map(Gid::from));
         for entry in [
             entry(0, "fe80::1", GidType::RoceV1),
             entry(1, "fe80::1", GidType::RoceV2),
@@ -205,7 +208,7 @@ mod tests {
         ] {
             chooser.consider(entry);
         }
-        chooser.choice().unwrap()
+        chooser.choice(peer).unwrap()
     }
 
     #[test]
