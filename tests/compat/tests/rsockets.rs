@@ -9,10 +9,15 @@ use std::time::Duration;
 
 use compat_tests::Library::{self, Debian, Ours};
 use compat_tests::by_address::{ADDRESS, Ready, Side, boot, finish, play};
-use testbed::{Command, Guest, WindowSize};
+use testbed::{Command, Ending, Error, Guest, WindowSize};
 
 /// Which library the server and the client are run over.
 const PAIRS: [[Library; 2]; 3] = [[Ours, Ours], [Ours, Debian], [Debian, Ours]];
+
+/// How often a client over Debian's library that waits for events is run at most: `rpoll` there
+/// reports the end of the stream together with its last bytes, if they come together, and the
+/// program takes that for an error. Over Debian's on both sides most runs fail so.
+const TRIES: usize = 8;
 
 /// Runs a program as a server and as a client, with each library on each side, and looks for what
 /// each prints at its end.
@@ -24,7 +29,19 @@ fn with_each(guest: &Guest, program: &str, args: &[&str], ready: Ready, end: &st
             program,
             args: &with_address,
         };
-        let outputs = play(guest, server, ready, client, libraries);
+        let once = || play(guest, server, ready, client, libraries);
+        let hears_of_the_end_early = |played: &Result<_, Error>| {
+            let waits = libraries[1] == Debian && args.starts_with(&["-T", "a"]);
+            let failed = |error: &Error| error.to_string().contains("exit code 16");
+            waits && played.as_ref().is_err_and(failed)
+        };
+        let mut outputs = once();
+        for _ in 1..TRIES {
+            if !hears_of_the_end_early(&outputs) {
+                break;
+            }
+            outputs = once();
+        }
         let outputs = outputs.unwrap_or_else(|error| panic!("{server:?}, {libraries:?}: {error}"));
         for output in outputs {
             let said = output.stdout_text();
@@ -144,7 +161,11 @@ fn bad_peers() {
         std::thread::sleep(Duration::from_secs(3));
         assert!(!server.has_ended());
         client.kill().unwrap();
-        assert!(server.wait().unwrap().check().is_err());
+        let ended = server.wait().unwrap();
+        assert!(
+            matches!(ended.ending, Ending::Code(code) if code != 0),
+            "{ended:?}"
+        );
     }
     assert_eq!(finish(guest).unwrap(), [""; 0]);
 }

@@ -26,9 +26,20 @@ mod data;
 mod sockets;
 mod waits;
 
-/// A number, or -1 with errno. No thread is cancelled in it.
+/// What a function returns. No thread is cancelled in it. If it succeeds, errno stays what it was:
+/// programs look at it after 0 bytes, too, which are the end of a stream.
+fn returned<T: Default + PartialOrd>(body: impl FnOnce() -> T) -> T {
+    let before = Code::last();
+    let value = uncancelled(body);
+    if value >= T::default() {
+        set(before);
+    }
+    value
+}
+
+/// A number, or -1 with errno.
 fn number(body: impl FnOnce() -> Answer<c_int>) -> c_int {
-    uncancelled(|| minus_one(body))
+    returned(|| minus_one(body))
 }
 
 /// 0, or the same.
@@ -38,7 +49,7 @@ fn nothing(body: impl FnOnce() -> Answer<()>) -> c_int {
 
 /// A place in a file, or the same.
 fn place(body: impl FnOnce() -> Answer<i64>) -> i64 {
-    uncancelled(|| or(-1, || body().inspect_err(|code| set(*code))))
+    returned(|| or(-1, body))
 }
 
 /// A number of bytes, or the same.
