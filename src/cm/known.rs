@@ -43,7 +43,7 @@ mod tests {
     use super::*;
 
     fn known(found: Instant) -> Known {
-        let mut info = DeviceInfo::named("rxe3".into(), Source::Netlink);
+        let mut info = DeviceInfo::named("third".into(), Source::Netlink);
         info.index = Some(3);
         Known(Mutex::new(Some((found, info))))
     }

@@ -83,8 +83,8 @@ impl PeerRoute {
         is_on(self.device, context)
     }
 
-    /// Opens that device. About ten system calls, four fewer if it has index 0 and is the first that
-    /// is opened, within a second of the event channel; none waits.
+    /// Opens that device. About ten system calls, four fewer if it has index 0 and is the first
+    /// that is opened, within a second of the event channel; none waits.
     ///
     /// # Errors
     /// [`NotFound`](ErrorKind::NotFound): it is gone, or not in this network namespace; else as
