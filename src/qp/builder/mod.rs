@@ -191,7 +191,7 @@ impl<'a, T: Transport> QueuePairBuilder<'a, T> {
     }
 
     /// `ibv_create_qp`—creates the queue pair. Five system calls on rxe, and two more the first
-    /// time, for the port and its GIDs.
+    /// time, for the port and its GIDs, unless the connection manager found the path.
     ///
     /// # Errors
     /// | kind (errno) | cause |

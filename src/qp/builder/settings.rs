@@ -88,6 +88,8 @@ impl<T: Transport> QueuePairBuilder<'_, T> {
         T: Addressed,
     {
         self.settings.pkey_index = index;
+        // How many there are is asked, also along a path of the connection manager.
+        self.port = OnceLock::new();
         self
     }
 

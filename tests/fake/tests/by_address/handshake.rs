@@ -9,7 +9,7 @@ use uverbs::owned::Memory;
 use uverbs::recorder::Collector;
 use uverbs::time::{RnrRetry, RnrTimer};
 use uverbs::transport::Rc;
-use uverbs::{AccessFlags, QpState, QueuePairBuilder};
+use uverbs::{AccessFlags, ErrorKind, QpState, QueuePairBuilder};
 
 use crate::eventually;
 use crate::side::{Side, connected, request};
@@ -169,6 +169,8 @@ fn a_queue_pair_along_a_path_takes_no_questions_about_its_port() {
         assert_eq!((endpoint.gid, endpoint.lid), (Some(path.source), 0));
         assert_eq!(prepared.gid(), None);
     }
+    let error = builder.clone().pkey_index(u16::MAX).build().unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::InvalidInput);
     let other = builder.clone().gid_index(0).build().unwrap();
     assert_eq!(other.gid().unwrap().entry.index, 0);
 
