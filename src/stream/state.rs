@@ -259,7 +259,7 @@ impl State {
                 self.posted(count);
                 Poll::Ready(Ok(bytes.len() - rest.len()))
             }
-            Err(error) => Poll::Ready(Err(self.lose(error))),
+            Err(error) => Poll::Ready(Err(self.lose(connection, error))),
         }
     }
 
@@ -402,7 +402,7 @@ impl State {
             return Ok(Posted::Full(buffer));
         }
         self.after.trash.extend(buffer);
-        Err(self.lose(error))
+        Err(self.lose(connection, error))
     }
 
     /// So many messages with bytes were sent, and what was read is granted again.
@@ -411,8 +411,10 @@ impl State {
         self.open = self.open.saturating_add(std::mem::take(&mut self.taken));
     }
 
-    /// Nothing can be posted any more.
-    fn lose(&mut self, error: ConnectionError) -> StreamError {
+    /// Nothing can be posted any more. What has arrived is kept: the connection, which is to be
+    /// ended, takes the rest with it.
+    fn lose(&mut self, connection: &Connection, error: ConnectionError) -> StreamError {
+        self.take_messages(connection);
         let over = StreamError::Lost(error);
         self.over.get_or_insert_with(|| over.clone());
         self.after.is_to_end = true;

@@ -103,6 +103,49 @@ fn a_lost_peer_is_distinguished_from_a_shutdown_at_any_moment() {
     }
 }
 
+/// Reads three bytes at a time: some of these reads end where a message does.
+fn rest_slowly(mut stream: &Stream) -> (Vec<u8>, io::Result<()>) {
+    let (mut all, mut piece) = (Vec::new(), [0; 3]);
+    loop {
+        match stream.read(&mut piece) {
+            Ok(0) => return (all, Ok(())),
+            Ok(len) => all.extend_from_slice(&piece[..len]),
+            Err(error) => return (all, Err(error)),
+        }
+    }
+}
+
+#[test]
+fn a_slow_reader_gets_what_had_arrived_when_its_peer_left() {
+    let bench = Bench::newest();
+    let (client, server) = (End::new(&bench), End::new(&bench));
+    let listener = server.listen();
+    let text = text(200);
+    for (writes, says_so) in [(false, true), (false, false), (true, true), (true, false)] {
+        let (here, there) = connected(&client, &listener);
+        (&here).write_all(&text[..100]).unwrap();
+        // It knows of the first messages alone, and will grant others when it has read them.
+        assert_eq!((&there).read(&mut [0]).unwrap(), 1);
+        (&here).write_all(&text[100..]).unwrap();
+        if says_so {
+            here.shutdown().unwrap();
+        }
+        drop(here);
+        thread::sleep(MOMENT);
+        if writes {
+            let refused = (&there).write(b"nobody listens").unwrap_err();
+            assert_eq!(refused.kind(), io::ErrorKind::ConnectionReset);
+        }
+        let (read, end) = rest_slowly(&there);
+        assert!(
+            read == text[1..],
+            "{writes} {says_so}: {} bytes",
+            read.len()
+        );
+        assert_eq!(end.is_ok(), says_so, "{end:?}");
+    }
+}
+
 #[test]
 fn blocked_readers_and_writers_end_with_the_connection() {
     let bench = Bench::newest();
