@@ -290,6 +290,12 @@ impl Channel {
         drop(old);
     }
 
+    /// Has `waker` woken at this time, by the thread that [attends](Self::keep_attended) to the
+    /// file. False if there is none.
+    pub(crate) fn wake_at(&self, at: Instant, waker: Waker) -> bool {
+        self.attendant.wake_at(at, waker)
+    }
+
     /// Wakes all tasks, to look why they are woken.
     #[cfg(feature = "tokio")]
     pub(crate) fn wake_everybody(&self) {
@@ -411,7 +417,7 @@ impl Drop for Attending<'_> {
 }
 
 /// Wakes all. A waker that panics does not keep the others from being woken.
-fn wake_all(wakers: Vec<Waker>) {
+pub(super) fn wake_all(wakers: Vec<Waker>) {
     for waker in wakers {
         let wake = std::panic::AssertUnwindSafe(move || waker.wake());
         drop(std::panic::catch_unwind(wake));

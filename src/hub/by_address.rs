@@ -2,6 +2,7 @@
 
 use std::sync::{Arc, Weak};
 use std::task::{Wake, Waker};
+use std::time::{Duration, Instant};
 
 use uverbs_core::cm::{ConnectionParams, EventKind, PrivateData};
 use uverbs_core::{Error, ErrorKind, Op};
@@ -24,8 +25,9 @@ impl Prepared {
     /// before the peer learns of it.
     ///
     /// When the peer's program disconnects, or goes away, everything that waits on the connection
-    /// ends with [`PeerLeft`](ConnectionError::PeerLeft). A thread that the event channel starts
-    /// for this waits for its events.
+    /// ends with [`PeerLeft`](ConnectionError::PeerLeft); at most 0.25 s later if signaled requests
+    /// are under way, which may have arrived. A thread that the event channel starts for this waits
+    /// for its events.
     ///
     /// # Errors
     /// As [`Resolved::connect`]; [`Failed`](CmError::Failed): the hub was closed, or belongs to
@@ -176,6 +178,11 @@ struct Watch {
     number: u64,
 }
 
+/// How long requests that were under way when the peer left may take to end. That all have arrived
+/// is known from acknowledgements, which the peer's device sent before; but this one may look at
+/// them later than at the word that the peer has left, which comes another way.
+const MOMENT: Duration = Duration::from_millis(250);
+
 impl Watch {
     /// Takes the events that there are, and waits for more.
     fn look(self: &Arc<Self>) {
@@ -183,15 +190,33 @@ impl Watch {
             return;
         };
         channel.wake(self.number, Waker::from(Arc::clone(self)));
+        let (Some(shared), Some(conn)) = (self.shared.upgrade(), self.conn.upgrade()) else {
+            // Nobody is left to be told.
+            while channel.take(self.number).is_some() {}
+            return;
+        };
         while let Some(event) = channel.take(self.number) {
-            let why = match event.kind {
-                EventKind::Disconnected | EventKind::TimewaitExit => ConnectionError::PeerLeft,
-                EventKind::DeviceRemoval => ConnectionError::Failed(ErrorKind::DeviceRemoved),
-                _ => continue,
-            };
-            if let (Some(shared), Some(conn)) = (self.shared.upgrade(), self.conn.upgrade()) {
-                shared.lost(&conn, why);
+            match event.kind {
+                EventKind::Disconnected => self.peer_left(&channel, &shared, &conn),
+                EventKind::TimewaitExit => shared.lost(&conn, ConnectionError::PeerLeft),
+                EventKind::DeviceRemoval => {
+                    let why = ConnectionError::Failed(ErrorKind::DeviceRemoved);
+                    shared.lost(&conn, why);
+                }
+                _ => {}
             }
+        }
+        if conn.is_left_since(Instant::now()) {
+            shared.lost(&conn, ConnectionError::PeerLeft);
+        }
+    }
+
+    /// What is under way gets its moment, if there is anybody to say when that is over.
+    fn peer_left(self: &Arc<Self>, channel: &Channel, shared: &Shared, conn: &Conn) {
+        let end = Instant::now() + MOMENT;
+        let waits = || channel.wake_at(end, Waker::from(Arc::clone(self)));
+        if !(conn.leave_by(end) && waits()) {
+            shared.lost(conn, ConnectionError::PeerLeft);
         }
     }
 }

@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Waker;
+use std::time::Instant;
 
 use uverbs_core::PostError;
 use uverbs_core::types::{QpAttr, QpState, Remote, RemoteKey, WcOpcode, WcStatus};
@@ -54,6 +55,8 @@ pub(super) struct State {
     silent: usize,
     /// Whether requests were under way when it was over.
     is_cut: bool,
+    /// The peer has left: it is over then, or when the last signaled request has ended.
+    left_by: Option<Instant>,
     pub(super) inbox: VecDeque<Message>,
     pub(super) receivers: Waiters,
     pub(super) room: Waiters,
@@ -182,7 +185,11 @@ impl Conn {
         state.heard = true;
         self.news.store(true, Ordering::Release);
         if !finished.status().is_success() {
-            state.lost(ConnectionError::Disconnected(finished.status()), wake);
+            let why = match state.left_by {
+                Some(_) => ConnectionError::PeerLeft,
+                None => ConnectionError::Disconnected(finished.status()),
+            };
+            state.lost(why, wake);
         }
         match finished.user_data() {
             RECEIVE => state.received(finished, false, &self.pool, wake),
@@ -202,7 +209,25 @@ impl Conn {
                 wake,
             ),
         }
+        if state.left_by.is_some() && !state.is_awaited() {
+            state.lost(ConnectionError::PeerLeft, wake);
+        }
         Ok(())
+    }
+
+    /// The peer has left. False if it is over now: no request is under way whose end is awaited.
+    pub(super) fn leave_by(&self, end: Instant) -> bool {
+        let mut state = self.lock();
+        let waits = state.over.is_none() && state.left_by.is_none() && state.is_awaited();
+        if waits {
+            state.left_by = Some(end);
+        }
+        waits
+    }
+
+    /// Whether the time of a connection whose peer has left is up.
+    pub(super) fn is_left_since(&self, now: Instant) -> bool {
+        self.lock().left_by.is_some_and(|end| end <= now)
     }
 
     /// Ends a receive that came from the shared receive queue.
@@ -354,9 +379,7 @@ impl Conn {
     pub(super) fn probe(&self, wake: &mut Vec<Waker>) {
         let mut state = self.lock();
         let quiet = !std::mem::take(&mut state.heard);
-        // Those that have no completion of their own say nothing.
-        let is_awaited = state.under_way > state.silent;
-        if !quiet || state.probing || is_awaited || state.over.is_some() {
+        if !quiet || state.probing || state.is_awaited() || state.over.is_some() {
             return;
         }
         let qp = match &mut state.qp {
@@ -416,6 +439,11 @@ impl State {
     /// Whether all requests have succeeded.
     pub(super) fn is_idle(&self) -> bool {
         self.under_way == 0 && !self.is_cut
+    }
+
+    /// Whether a request is under way that has a completion of its own.
+    fn is_awaited(&self) -> bool {
+        self.under_way > self.silent
     }
 
     pub(super) fn under_way(&self) -> usize {

@@ -1,14 +1,14 @@
 //! Connections of hubs that are made by address.
 
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use fake_tests::{Bench, PATIENCE};
 use uverbs::cm::{CmError, ConnectionEvent, Listener, RejectData, RejectReason};
 use uverbs::hub::{Connection, ConnectionError, Hub};
 use uverbs::time::RnrRetry;
 use uverbs::transport::Rc;
-use uverbs::{ErrorKind, PreparedQueuePair, ProtectionDomain};
+use uverbs::{ErrorKind, PreparedQueuePair, ProtectionDomain, owned};
 
 use crate::eventually;
 use crate::side::{Side, request};
@@ -243,4 +243,61 @@ fn a_dropped_hub_ends_its_connections_even_if_forgotten() {
     assert_eq!(over, ConnectionError::PeerLeft);
     drop((there, listener));
     eventually("ids are left", || bench.fake.connection_ids() == 0);
+}
+
+/// A send of a hub whose peer has no receive for it, and has left; the peer's queue pair is still
+/// there.
+fn with_a_send_under_way(
+    then: impl FnOnce(&Side, &mut owned::QueuePair<Rc>),
+    check: impl FnOnce(Result<(), ConnectionError>, Duration),
+) {
+    let bench = Bench::newest();
+    let (client, server) = (Side::new(&bench), Side::new(&bench));
+    let (listener, ours) = (server.listen(), hub(&client.pd, false));
+    let (here, peer) = thread::scope(|scope| {
+        let passive = scope.spawn(|| request(&listener).accept(server.prepare()).unwrap());
+        let prepared = ours.prepare().unwrap();
+        let active = prepared.connect_to(client.resolve(listener.local_addr()));
+        (active.unwrap(), passive.join().unwrap())
+    });
+    let (mut queue, link) = peer.into_parts();
+    let sent = here.send(ours.buffer().unwrap(), 9);
+    let since = Instant::now();
+    link.disconnect().unwrap();
+    let ended = thread::scope(|scope| {
+        let waiting = scope.spawn(|| sent.wait(PATIENCE).map(drop));
+        then(&server, &mut queue);
+        waiting.join().unwrap()
+    });
+    check(ended, since.elapsed());
+    let over = here.recv().wait(PATIENCE).unwrap_err();
+    assert_eq!(over, ConnectionError::PeerLeft);
+    drop((here, queue, link, listener));
+    is_clean(&ours);
+    eventually("ids are left", || bench.fake.connection_ids() == 0);
+}
+
+#[test]
+fn what_arrives_although_the_peer_has_left_has_arrived() {
+    with_a_send_under_way(
+        |server, queue| {
+            // The word that the peer has left is there long before.
+            thread::sleep(Duration::from_millis(30));
+            queue.recv(server.buffer(), 0).unwrap();
+            // A command, at which the fake kernel looks again.
+            server.context.query_port(1).unwrap();
+        },
+        |ended, _| ended.unwrap(),
+    );
+}
+
+#[test]
+fn what_never_arrives_ends_soon_after_the_peer_has_left() {
+    with_a_send_under_way(
+        |_, _| {},
+        |ended, time| {
+            assert_eq!(ended.unwrap_err(), ConnectionError::PeerLeft);
+            assert!(time >= Duration::from_millis(250), "{time:?}");
+        },
+    );
 }
