@@ -1,6 +1,7 @@
 //! Two programs on two devices of one guest: one of this project, one of Debian's rdma-core.
 
 pub mod by_address;
+pub mod side;
 pub mod two_hosts;
 
 use std::time::Duration;

@@ -52,13 +52,14 @@ const QUICK_INTEROP: [&str; 7] = [
 
 /// Tests of the level [`Interop`](Level::Interop) that `.ci/run` leaves out, by part of their
 /// names: what differs from others in the device or in the program on the other end.
-const UNSELECTED: [&str; 19] = [
+const UNSELECTED: [&str; 20] = [
     "between_connectx_functions_on_ethernet",
     "unreliable_connections",
     "measuring_with_the_tool",
     "udaddy_as_client_and_as_server",
     "a_subnet_administrator_that_does_not_answer",
     "a_thousand_connections_at_once",
+    "ten_thousand_connections_one_after_the_other",
     "cmtime_as_client_and_as_server",
     "ucx_",
     "libfabric_and_fio_on_rxe",
@@ -73,6 +74,9 @@ const UNSELECTED: [&str; 19] = [
     "async_rdma_runs",
     "programs_of_two_hosts_on_infiniband_connect_by_address",
 ];
+
+/// Those of the level [`Connectx`](Level::Connectx) that it leaves out: the same on other kernels.
+const UNSELECTED_OF_CONNECTX: [&str; 2] = ["on_6_1", "on_the_newest"];
 
 /// What they leave out of each level.
 const LEFT_OUT: [(Level, &str); 5] = [
@@ -375,9 +379,13 @@ fn own_machines(
             } else {
                 filters
             };
-            let unselected: Vec<_> = UNSELECTED
+            let unselected: &[&str] = match level {
+                Level::Interop if options.selected => &UNSELECTED,
+                Level::Connectx if options.selected => &UNSELECTED_OF_CONNECTX,
+                _ => &[],
+            };
+            let unselected: Vec<_> = unselected
                 .iter()
-                .filter(|_| options.selected && level == Level::Interop)
                 .flat_map(|test| ["--skip", *test])
                 .collect();
             let args = [&args[..], &unselected, filters].concat();
