@@ -142,7 +142,8 @@ impl Connection {
         posted.map_err(|(error, _)| error)
     }
 
-    /// Whether everything that was posted has arrived; an error if that will never be.
+    /// Whether everything has arrived that was posted until the last one that `is_last`; an error
+    /// if that will never be.
     pub(crate) fn has_sent(&self) -> Poll<Result<(), ConnectionError>> {
         let state = self.conn().lock();
         match state.over {

@@ -53,7 +53,7 @@ pub(super) struct State {
     under_way: usize,
     /// How many unsignaled requests were posted after the last signaled one.
     silent: usize,
-    /// Whether requests were under way when it was over.
+    /// Whether signaled requests were under way when it was over.
     is_cut: bool,
     /// The peer has left: it is over then, or when the last signaled request has ended.
     left_by: Option<Instant>,
@@ -436,9 +436,10 @@ impl Conn {
 }
 
 impl State {
-    /// Whether all requests have succeeded.
+    /// Whether all signaled requests have succeeded, and so all that were posted before the last
+    /// of them.
     pub(super) fn is_idle(&self) -> bool {
-        self.under_way == 0 && !self.is_cut
+        !self.is_awaited() && !self.is_cut
     }
 
     /// Whether a request is under way that has a completion of its own.
@@ -481,7 +482,7 @@ impl State {
         match self.over {
             None => {
                 self.over = Some(why);
-                self.is_cut = self.under_way > 0;
+                self.is_cut = self.is_awaited();
             }
             // The cause may be reported after requests that it made the device discard.
             Some(over) if over == flushed && matches!(why, ConnectionError::Disconnected(_)) => {

@@ -9,6 +9,7 @@
 mod bytes;
 mod ends;
 mod hostile;
+mod pace;
 mod tasks;
 
 use std::net::SocketAddr;
