@@ -139,7 +139,8 @@ impl<'a> CompletionQueueBuilder<'a> {
                 .fact("requested", self.vector)
                 .fact("vectors", vectors));
         }
-        let event_key = inner.event_table.reserve(op)?;
+        let events = self.channel.map(|_| Arc::default());
+        let event_key = inner.event_table.reserve_counted(op, events.as_ref())?;
         event_key.announce(EventSource::CompletionQueue {
             user_data: self.user_data,
         });
@@ -148,7 +149,7 @@ impl<'a> CompletionQueueBuilder<'a> {
             user_handle: event_key.number(),
             comp_channel: self.channel.map(AsFd::as_fd),
             vector: self.vector,
-            events: self.channel.map(|_| event_key.events()),
+            events: events.as_ref(),
             timestamps: self.timestamps,
             ignores_overrun: false,
             unpolled: Some(unpolled::observer()),

@@ -60,8 +60,8 @@ struct Entry {
     /// While the entry is free: the index that was freed before it.
     next_free: u32,
     source: Option<EventSource>,
-    /// How many completion events were read.
-    events: Arc<AtomicU32>,
+    /// How many completion events were read, if the object wants to know.
+    events: Option<Arc<AtomicU32>>,
 }
 
 /// A number in use. Dropping it makes later events with it stale.
@@ -69,7 +69,6 @@ struct Entry {
 pub(crate) struct EventKey {
     event_table: Arc<EventTable>,
     number: u64,
-    events: Arc<AtomicU32>,
 }
 
 impl Table {
@@ -104,22 +103,29 @@ impl EventTable {
     /// [`LimitExceeded`](ErrorKind::LimitExceeded) with 2^24 numbers of a context in use;
     /// [`OutOfResources`](ErrorKind::OutOfResources) once the process has used 2^40.
     pub(crate) fn reserve(self: &Arc<Self>, op: Op) -> Result<EventKey> {
+        self.reserve_counted(op, None)
+    }
+
+    /// The same, for an object that wants to know how many completion events with it were read.
+    pub(crate) fn reserve_counted(
+        self: &Arc<Self>,
+        op: Op,
+        events: Option<&Arc<AtomicU32>>,
+    ) -> Result<EventKey> {
         let generation = next_generation(&GENERATION).ok_or_else(|| {
             Error::new(op, ErrorKind::OutOfResources).fact("objects_created", LAST_GENERATION)
         })?;
-        let events = Arc::default();
         let mut table = self.lock();
         let too_many = || Error::limit(op, "objects", 1 << INDEX_BITS, (1 << INDEX_BITS) - 1);
         let index = table.place().ok_or_else(too_many)?;
         if let Some(entry) = table.entries.get_mut(index as usize) {
             entry.generation = generation;
-            entry.events = Arc::clone(&events);
+            entry.events = events.cloned();
         }
         drop(table);
         Ok(EventKey {
             event_table: Arc::clone(self),
             number: generation << INDEX_BITS | u64::from(index),
-            events,
         })
     }
 
@@ -130,7 +136,9 @@ impl EventTable {
         if entry.generation != generation_of(number) {
             return None;
         }
-        entry.events.fetch_add(1, Ordering::Release);
+        if let Some(events) = &entry.events {
+            events.fetch_add(1, Ordering::Release);
+        }
         entry.source
     }
 
@@ -143,11 +151,6 @@ impl EventTable {
 }
 
 impl EventKey {
-    /// The counter of completion events that were read.
-    pub(crate) fn events(&self) -> &Arc<AtomicU32> {
-        &self.events
-    }
-
     pub(crate) fn number(&self) -> u64 {
         self.number
     }
@@ -168,6 +171,7 @@ impl Drop for EventKey {
         let index = index_of(self.number);
         if let Some(entry) = table.entries.get_mut(index as usize) {
             entry.source = None;
+            entry.events = None;
             entry.next_free = before;
             table.free = index;
         }

@@ -1,10 +1,12 @@
 //! A kernel object: destroyed once, after its children, or leaked and counted.
 
 mod before;
+mod chain;
 mod pending;
 
 use std::any::{Any, TypeId};
 use std::fmt;
+use std::mem::take;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 pub(crate) use self::before::Before;
@@ -26,8 +28,9 @@ pub struct Object {
     file: Arc<UverbsFile>,
     kind: &'static Kind,
     handle: u32,
-    /// `None` once it was destroyed or leaked, and if it is somebody else's.
-    held: Option<Held>,
+    /// Not once it was destroyed or leaked, nor if it is somebody else's. Then nothing is held.
+    is_ours: bool,
+    held: Held,
 }
 
 impl Object {
@@ -56,6 +59,7 @@ impl Object {
                     file: Arc::clone(file),
                     kind,
                     handle: handle(&created),
+                    is_ours: true,
                     held: pending.settled(),
                 };
                 Ok((object, created))
@@ -81,7 +85,8 @@ impl Object {
             file: Arc::clone(file),
             kind,
             handle,
-            held: Some(Held::new(parents, ())),
+            is_ours: true,
+            held: Held::new(parents, ()),
         }
     }
 
@@ -93,14 +98,15 @@ impl Object {
             file: Arc::clone(file),
             kind,
             handle,
-            held: None,
+            is_ours: false,
+            held: Held::default(),
         }
     }
 
     /// Keeps `memory` as well, until the kernel has confirmed that the object is gone.
     pub fn keep(&self, memory: impl Any + Send + Sync) {
-        let memory = pending::boxed(memory);
-        match &self.held {
+        let memory = chain::entry(memory);
+        match self.held() {
             Some(held) => held.keep(memory),
             // The object was leaked, so this is leaked as well.
             None => pending::forget(memory),
@@ -109,14 +115,14 @@ impl Object {
 
     /// Registers `step`, to be issued before the object is destroyed.
     pub(crate) fn before_destroy(&self, step: impl Before) {
-        if let Some(held) = &self.held {
+        if let Some(held) = self.held() {
             held.add_before(step);
         }
     }
 
     /// Removes one registered `step`.
     pub(crate) fn cancel_before_destroy<B: Before + PartialEq>(&self, step: &B) {
-        if let Some(held) = &self.held {
+        if let Some(held) = self.held() {
             held.remove_before(step);
         }
     }
@@ -133,15 +139,15 @@ impl Object {
         memory: Option<impl Any + Send + Sync>,
         command: impl FnOnce(&UverbsFile) -> Result<R>,
     ) -> Result<R> {
-        let Some(held) = &mut self.held else {
+        if !self.is_ours {
             return command(&self.file);
-        };
-        let previous = held.add(parent, memory.map(pending::boxed));
+        }
+        let added = self.held.add(parent, memory.map(chain::entry));
         let done = command(&self.file);
         match &done {
-            Ok(_) => held.release_previous(&previous),
+            Ok(_) => self.held.release_previous(added),
             Err(error) if error.outcome_is_unknown() => {}
-            Err(_) => held.release_added(&previous),
+            Err(_) => self.held.release_added(added),
         }
         done
     }
@@ -149,7 +155,7 @@ impl Object {
     /// Records that a command made the object use `other` in the role `R` instead of what it used
     /// before, or (`None`) nothing any more. An object that it uses is destroyed after it.
     pub fn set_use<R: Any>(&self, other: Option<Arc<Object>>) {
-        if let Some(held) = &self.held {
+        if let Some(held) = self.held() {
             // Released after the lock, because that may destroy it.
             drop(held.set_use(TypeId::of::<R>(), other));
         }
@@ -209,7 +215,7 @@ impl Object {
     /// object's, so the object is leaked. [`ErrorKind::InvalidState`] if it was destroyed or leaked
     /// before.
     pub fn try_destroy(&mut self) -> Result<EventCounts> {
-        let Some(held) = self.held.take() else {
+        let Some(held) = self.take_held() else {
             return Err(Error::new(self.kind.op, ErrorKind::InvalidState)
                 .hint("it was already destroyed or leaked"));
         };
@@ -219,7 +225,10 @@ impl Object {
         let result = self.destroy_confirmed();
         match &result {
             Err(error) if error.outcome_is_unknown() => {}
-            Err(_) => self.held = pending.settled(),
+            Err(_) => {
+                self.held = pending.settled();
+                self.is_ours = true;
+            }
             Ok(_) => drop(pending.settled()),
         }
         result
@@ -237,8 +246,16 @@ impl Object {
         result
     }
 
+    fn held(&self) -> Option<&Held> {
+        self.is_ours.then_some(&self.held)
+    }
+
+    fn take_held(&mut self) -> Option<Held> {
+        take(&mut self.is_ours).then(|| take(&mut self.held))
+    }
+
     fn leak(&mut self) {
-        if let Some(held) = self.held.take() {
+        if let Some(held) = self.take_held() {
             drop(PendingCommand::new(&self.file, held));
         }
     }
@@ -278,7 +295,7 @@ const MAX_INTERRUPTED: u32 = 16;
 
 impl Drop for Object {
     fn drop(&mut self) {
-        if self.held.is_some() {
+        if self.is_ours {
             // A failure is counted in the file; a drop cannot report it.
             let _ = self.end();
         }

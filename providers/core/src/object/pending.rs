@@ -1,28 +1,24 @@
 //! What a kernel object holds, and what happens to it when it is unknown whether the object exists.
 
 use std::any::{Any, TypeId};
-use std::mem::ManuallyDrop;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use super::before::{Before, Steps};
+use super::chain::{Chain, Entry, Node, entry, named};
 use super::{Object, lock};
 use crate::file::UverbsFile;
 
-/// Memory of any kind, freed when it is dropped.
-pub(super) type Memory = Box<dyn Any + Send + Sync>;
-
 /// What an object holds until the kernel has confirmed that it is gone.
+#[derive(Default)]
 pub(super) struct Held {
-    parents: Vec<Arc<Object>>,
-    later: Mutex<Later>,
+    /// Most objects have no more than one.
+    parent: Option<Arc<Object>>,
+    /// Further parents, memory, and what few objects have; may be added while the object exists.
+    more: Mutex<Chain>,
 }
 
-/// What may be added while the object exists.
-struct Later {
-    memory: Vec<Memory>,
-    /// Few objects have any of it.
-    rare: Option<Box<Rare>>,
-}
+/// An entry for a further parent.
+struct Parent(#[expect(dead_code, reason = "only kept")] Arc<Object>);
 
 #[derive(Default)]
 struct Rare {
@@ -31,8 +27,8 @@ struct Rare {
     uses: Vec<(TypeId, Arc<Object>)>,
 }
 
-/// How many parents and memory entries there were before others were added.
-pub(super) struct Previous {
+/// How many further parents and entries of memory there are since others were added.
+pub(super) struct Added {
     parents: Option<usize>,
     memory: Option<usize>,
 }
@@ -43,43 +39,51 @@ impl Held {
         parents: impl IntoIterator<Item = Arc<Object>>,
         memory: M,
     ) -> Self {
+        // First: if the allocation of an entry panics, memory that came before it would be freed.
         let nothing = TypeId::of::<M>() == TypeId::of::<()>();
-        let memory = (!nothing).then(|| boxed(memory));
+        let memory = (!nothing).then(|| entry(memory));
+        let mut parents = parents.into_iter();
+        let parent = parents.next();
+        let mut more = Chain::default();
+        let mut last = None;
+        for parent in parents {
+            // Most queue pairs send and receive to the same completion queue.
+            let this = Some(Arc::as_ptr(&parent));
+            if this != last {
+                more.add(entry(Parent(parent)));
+                last = this;
+            }
+        }
+        if let Some(memory) = memory {
+            more.add(memory);
+        }
         Self {
-            parents: parents.into_iter().collect(),
-            later: Mutex::new(Later {
-                memory: memory.into_iter().collect(),
-                rare: None,
-            }),
+            parent,
+            more: Mutex::new(more),
         }
     }
 
-    /// Holds `memory` as well. If allocating the list entry panics, it is leaked rather than freed.
-    pub(super) fn keep(&self, memory: Memory) {
-        let memory = ManuallyDrop::new(memory);
-        let mut later = lock(&self.later);
-        later.memory.reserve_exact(1);
-        later.memory.push(ManuallyDrop::into_inner(memory));
+    /// Holds `memory` as well.
+    pub(super) fn keep(&self, memory: Entry) {
+        lock(&self.more).add(memory);
     }
 
     /// Holds a step, to be issued before the object is destroyed.
     pub(super) fn add_before(&self, step: impl Before) {
         let step = Box::new(step);
-        lock(&self.later).rare().before.add(step);
+        rare(&mut lock(&self.more)).before.add(step);
     }
 
     /// Removes one step that is equal to `step`.
     pub(super) fn remove_before<B: Before + PartialEq>(&self, step: &B) {
-        let mut later = lock(&self.later);
-        if let Some(rare) = &mut later.rare {
+        if let Some(rare) = lock(&self.more).find::<Rare>() {
             rare.before.remove(step);
         }
     }
 
     /// Issues all steps, and keeps those that failed.
     pub(super) fn issue_before(&mut self, file: &UverbsFile, handle: u32) {
-        let later = self.later.get_mut().unwrap_or_else(PoisonError::into_inner);
-        if let Some(rare) = &mut later.rare {
+        if let Some(rare) = self.own().find::<Rare>() {
             rare.before.issue(file, handle);
         }
     }
@@ -87,11 +91,11 @@ impl Held {
     /// Holds `other` in a role, and returns what it held in that role before.
     #[must_use]
     pub(super) fn set_use(&self, role: TypeId, other: Option<Arc<Object>>) -> Option<Arc<Object>> {
-        let mut later = lock(&self.later);
-        if other.is_none() && later.rare.is_none() {
+        let mut more = lock(&self.more);
+        if other.is_none() && more.find::<Rare>().is_none() {
             return None;
         }
-        let uses = &mut later.rare().uses;
+        let uses = &mut rare(&mut more).uses;
         let at = uses.iter().position(|(used_as, _)| *used_as == role);
         let previous = at.map(|at| uses.swap_remove(at));
         uses.extend(other.map(|other| (role, other)));
@@ -99,43 +103,80 @@ impl Held {
     }
 
     /// Holds these as well, if present.
-    pub(super) fn add(&mut self, parent: Option<Arc<Object>>, memory: Option<Memory>) -> Previous {
-        let mut later = lock(&self.later);
-        let previous = Previous {
-            parents: parent.is_some().then_some(self.parents.len()),
-            memory: memory.is_some().then_some(later.memory.len()),
-        };
-        self.parents.extend(parent);
-        later.memory.extend(memory);
-        previous
+    pub(super) fn add(&mut self, parent: Option<Arc<Object>>, memory: Option<Entry>) -> Added {
+        let changes = (parent.is_some(), memory.is_some());
+        let parent = parent.map(|parent| entry(Parent(parent)));
+        let more = self.own();
+        for added in [parent, memory].into_iter().flatten() {
+            more.add(added);
+        }
+        let (mut parents, mut memory) = (0, 0);
+        more.each(|node| match role(node) {
+            Role::Parent => parents += 1,
+            Role::Memory => memory += 1,
+            Role::Rare => {}
+        });
+        Added {
+            parents: changes.0.then_some(parents),
+            memory: changes.1.then_some(memory),
+        }
     }
 
-    /// Releases the previous parents and memory, where new ones were added.
-    pub(super) fn release_previous(&mut self, previous: &Previous) {
-        self.parents.drain(..previous.parents.unwrap_or(0));
-        let count = previous.memory.unwrap_or(0);
-        let released: Vec<_> = lock(&self.later).memory.drain(..count).collect();
-        drop(released);
+    /// Releases what was there before, where something was added.
+    pub(super) fn release_previous(&mut self, added: Added) {
+        let parent = added.parents.and_then(|_| self.parent.take());
+        let released = self.take_out(added, |left| left > 0);
+        drop((parent, released));
     }
 
     /// Releases what was added.
-    pub(super) fn release_added(&mut self, previous: &Previous) {
-        self.parents
-            .truncate(previous.parents.unwrap_or(usize::MAX));
-        let mut later = lock(&self.later);
-        let kept = later.memory.len();
-        let released = later
-            .memory
-            .split_off(previous.memory.unwrap_or(kept).min(kept));
-        drop(later);
-        drop(released);
+    pub(super) fn release_added(&mut self, added: Added) {
+        drop(self.take_out(added, |left| left == 0));
+    }
+
+    /// Takes out entries of the kinds of which one was added, by how many there are after them.
+    fn take_out(&mut self, mut added: Added, which: impl Fn(usize) -> bool) -> Chain {
+        self.own().take_out(|node| {
+            let left = match role(node) {
+                Role::Parent => &mut added.parents,
+                Role::Memory => &mut added.memory,
+                Role::Rare => return false,
+            };
+            left.as_mut().is_some_and(|left| {
+                *left -= 1;
+                which(*left)
+            })
+        })
+    }
+
+    fn own(&mut self) -> &mut Chain {
+        self.more.get_mut().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Later {
-    fn rare(&mut self) -> &mut Rare {
-        self.rare.get_or_insert_default()
+/// What an entry is.
+enum Role {
+    Parent,
+    Memory,
+    Rare,
+}
+
+fn role(node: &Node<dyn Any + Send + Sync>) -> Role {
+    if node.is::<Option<Parent>>() {
+        Role::Parent
+    } else if node.is::<Rare>() {
+        Role::Rare
+    } else {
+        Role::Memory
     }
+}
+
+/// What few objects have, created at its first use.
+fn rare(more: &mut Chain) -> &mut Rare {
+    if more.find::<Rare>().is_none() {
+        more.add(named::<Rare>());
+    }
+    more.find().unwrap_or_else(|| unreachable!("it was added"))
 }
 
 /// What is held while the command that creates or destroys the object is under way. If dropped,
@@ -155,8 +196,8 @@ impl PendingCommand {
     }
 
     /// Returns what is held: the outcome is known.
-    pub(super) fn settled(mut self) -> Option<Held> {
-        self.held.take()
+    pub(super) fn settled(mut self) -> Held {
+        self.held.take().unwrap_or_default()
     }
 
     /// Issues the commands that must precede the destroy of the object `handle`.
@@ -180,12 +221,4 @@ impl Drop for PendingCommand {
 #[expect(clippy::mem_forget, reason = "freeing it could free memory under DMA")]
 pub(super) fn forget<T>(held: T) {
     std::mem::forget(held);
-}
-
-/// `memory` in a box. If allocating the box panics, it is leaked rather than freed.
-pub(super) fn boxed(memory: impl Any + Send + Sync) -> Memory {
-    let memory = ManuallyDrop::new(memory);
-    let mut place = Box::new(None);
-    *place = Some(ManuallyDrop::into_inner(memory));
-    place
 }

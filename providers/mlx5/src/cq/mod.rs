@@ -142,17 +142,17 @@ impl CompletionQueue {
             attrs: attrs.as_ref().map_or(&[], |attrs| attrs.as_slice()),
             ..Uhw::new(driver_data.as_bytes(), cells(&mut reply))
         };
+        let shared = CqShared::new(&ring);
+        let (trackers, by_device) = (context.trackers(), context.config().cqe_version == 0);
+        let kept = (ring, Arc::clone(&record), arm.clone());
         let (object, _) = Object::create(
             file,
             &cmd::cq::KIND,
             [],
-            (Arc::clone(&ring), Arc::clone(&record), arm.clone()),
+            Left::new(&shared, trackers, by_device, kept),
             || cmd::cq::create(file, &create, &uhw),
             |created| created.handle,
         )?;
-        let shared = CqShared::new(&ring);
-        let (trackers, by_device) = (context.trackers(), context.config().cqe_version == 0);
-        object.keep(Left::new(&shared, trackers, by_device));
         let consumer = Consumer::new(&shared, trackers, by_device);
         #[cfg(feature = "rings")]
         let consumer = consumer.watched(file.watched(QueueKind::Completion, reply.cqn));

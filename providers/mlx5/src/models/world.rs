@@ -62,8 +62,8 @@ impl Cq {
     }
 
     /// The remaining entries when it is destroyed.
-    pub(super) fn left(&self) -> Left {
-        Left::new(&self.shared, &self.trackers, self.by_device)
+    pub(super) fn left(&self) -> Left<()> {
+        Left::new(&self.shared, &self.trackers, self.by_device, ())
     }
 
     pub(super) fn reports(&self) -> Reports {

@@ -16,7 +16,7 @@ use super::memory::Memory;
 use super::number::Numbered;
 use super::plan::{Plan, Role, Special, is_xrc};
 use super::sends::Sends;
-use super::{QueuePair, raw};
+use super::{QueuePair, Rare, raw};
 use crate::context::{Context, ProtectionDomain};
 use crate::cqe::CqShared;
 use crate::doorbell::Doorbell;
@@ -241,6 +241,12 @@ impl<'a> Draft<'a> {
             None
         };
         let caps = self.plan.caps(&init.caps);
+        let rare = Rare {
+            raw: (init.kind == QpType::RawPacket).then(|| raw::numbers(&reply)),
+            streams: Some(special.stream_count()).filter(|&streams| streams != 1),
+            ethernet: self.ethernet,
+            unnumbered: (!is_numbered).then(|| Arc::clone(context.trackers())),
+        };
         let mut created = QueuePair {
             send: Sends::new(init.kind, send),
             recv,
@@ -248,12 +254,9 @@ impl<'a> Draft<'a> {
             base: QpBase::new(object, number, init.kind, caps, context.device()),
             tracker: self.tracker,
             reports: self.reports,
-            raw: (init.kind == QpType::RawPacket).then(|| raw::numbers(&reply)),
             role: special.role,
-            streams: special.stream_count(),
-            ethernet: self.ethernet,
             ece: Establishment::new(context.config().ece, reply.ece_options),
-            unnumbered: (!is_numbered).then(|| Arc::clone(context.trackers())),
+            rare: rare.boxed(),
         };
         // Completions of a former queue pair with the same number may be waiting.
         created.entered(QpState::Reset);

@@ -83,7 +83,7 @@ impl QueuePair {
         if bond.get(BOND_STATE) == 0 && !caps.lag_tx_port_affinity {
             return Err(self.unsupported(op, "a bond"));
         }
-        let (opcode, number, length, port) = match self.raw {
+        let (opcode, number, length, port) = match self.raw_numbers() {
             Some(raw) => (opcode::QUERY_TIS, raw.tisn, TIS_REPLY, TIS_PORT),
             None => (opcode::QUERY_QP, self.base.number, QP_REPLY, QP_PORT),
         };
@@ -126,7 +126,7 @@ impl QueuePair {
                 .fact("ports", caps.lag_ports));
         }
         let object = &self.base.object;
-        if let Some(raw) = self.raw {
+        if let Some(raw) = self.raw_numbers() {
             let mut change = Mailbox::command(opcode::MODIFY_TIS, 0, TIS_CHANGE);
             change.set(NUMBER, raw.tisn);
             change.set(TIS_CHANGES_PORT, 1);

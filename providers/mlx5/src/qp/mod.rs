@@ -66,21 +66,43 @@ pub struct QueuePair {
     base: QpBase,
     tracker: Arc<QueuePairTracker>,
     reports: Reports,
-    raw: Option<RawNumbers>,
     role: Role,
-    /// The number of streams of an initiator.
-    streams: u32,
-    ethernet: Option<Ethernet>,
     ece: Establishment,
+    rare: Option<Box<Rare>>,
+}
+
+/// What few queue pairs have.
+#[derive(Debug, Default)]
+struct Rare {
+    raw: Option<RawNumbers>,
+    /// The number of streams of an initiator, if it has more than one.
+    streams: Option<u32>,
+    ethernet: Option<Ethernet>,
     /// For a target whose completions carry the device's number: where its number is registered
     /// once it is known.
     unnumbered: Option<Arc<Trackers>>,
 }
 
+impl Rare {
+    /// Allocates nothing for a queue pair that has none of it.
+    fn boxed(self) -> Option<Box<Self>> {
+        let some = self.raw.is_some()
+            || self.streams.is_some()
+            || self.ethernet.is_some()
+            || self.unnumbered.is_some();
+        some.then(|| Box::new(self))
+    }
+}
+
 impl QueuePair {
     /// The numbers of the objects underneath a raw packet queue pair.
     pub fn raw_numbers(&self) -> Option<RawNumbers> {
-        self.raw
+        self.rare.as_ref()?.raw
+    }
+
+    fn streams(&self) -> u32 {
+        let rare = self.rare.as_ref();
+        rare.and_then(|rare| rare.streams).unwrap_or(1)
     }
 
     /// The receiving end of an XRC connection that was created elsewhere. One system call, which
@@ -99,12 +121,9 @@ impl QueuePair {
             ),
             tracker: Arc::new(QueuePairTracker::new(0, Receives::None)),
             reports: Reports::default(),
-            raw: None,
             role: Role::None,
-            streams: 1,
-            ethernet: None,
             ece: Establishment::new(context.config().ece, 0),
-            unnumbered: None,
+            rare: None,
         };
         opened.query_attr(QpAttrMask::STATE)?;
         Ok(opened)

@@ -172,7 +172,8 @@ impl QueuePair {
     /// Puts a request on a queue pair that is neither for plain connections nor for datagrams.
     pub(super) fn put_special(&mut self, request: &SendRequest<'_>) -> Result<(), PostError> {
         let ring = self.send.as_mut().ok_or(PostError::UnsupportedOperation)?;
-        match &self.ethernet {
+        let rare = self.rare.as_ref();
+        match rare.and_then(|rare| rare.ethernet.as_ref()) {
             Some(ethernet) => ring.put_ethernet(ethernet, request),
             // The functions below specify the destination of the request.
             None => Err(PostError::InvalidRequest),
@@ -218,10 +219,10 @@ impl QueuePair {
         }
         check_number(to.number)?;
         let route = wqe::datagram(to.address.vector(), to.access_key, to.number);
-        if u32::from(to.stream) >= self.streams {
+        if u32::from(to.stream) >= self.streams() {
             return Err(PostError::NoSuchStream {
                 requested: to.stream.into(),
-                streams: self.streams,
+                streams: self.streams(),
             });
         }
         self.send_ring()?.put_in_stream(request, &route, to.stream)
@@ -242,8 +243,9 @@ impl QueuePair {
     pub unsafe fn put_packet(&mut self, request: &SendRequest<'_>) -> Result<(), PostError> {
         let ring = self.send.as_mut().ok_or(PostError::UnsupportedOperation)?;
         let ethernet = self
-            .ethernet
+            .rare
             .as_ref()
+            .and_then(|rare| rare.ethernet.as_ref())
             .ok_or(PostError::UnsupportedOperation)?;
         // SAFETY: the caller's promise: this much of it is where the entries say, and does not
         // change.
@@ -261,8 +263,9 @@ impl QueuePair {
     pub unsafe fn put_frame(&mut self, frame: &Frame<'_>) -> Result<(), PostError> {
         let ring = self.send.as_mut().ok_or(PostError::UnsupportedOperation)?;
         let ethernet = self
-            .ethernet
+            .rare
             .as_ref()
+            .and_then(|rare| rare.ethernet.as_ref())
             .ok_or(PostError::UnsupportedOperation)?;
         ring.put_frame(ethernet, frame)
     }

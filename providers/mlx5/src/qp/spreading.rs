@@ -8,7 +8,7 @@ use uverbs_core::types::{QpCaps, QpType};
 
 use super::ece::Establishment;
 use super::sends::Sends;
-use super::{QueuePair, RawNumbers, Role};
+use super::{QueuePair, Rare, RawNumbers, Role};
 use crate::context::{Context, ProtectionDomain};
 use crate::rss::work_queue::IndirectionTable;
 use crate::rss::{self, Hash};
@@ -43,15 +43,16 @@ impl QueuePair {
             ),
             tracker: Arc::new(QueuePairTracker::new(0, Receives::None)),
             reports: Reports::default(),
-            raw: Some(RawNumbers {
-                tirn,
-                ..RawNumbers::default()
-            }),
             role: Role::None,
-            streams: 1,
-            ethernet: None,
             ece: Establishment::new(context.config().ece, 0),
-            unnumbered: None,
+            rare: Rare {
+                raw: Some(RawNumbers {
+                    tirn,
+                    ..RawNumbers::default()
+                }),
+                ..Rare::default()
+            }
+            .boxed(),
         })
     }
 }

@@ -66,7 +66,8 @@ impl QueuePair {
             };
             let mut reply = mlx5_ib_modify_qp_resp::default();
             // Messages may arrive before its number is known here.
-            let since = self.unnumbered.as_ref().map(|_| self.reports.produced());
+            let unnumbered = self.rare.as_ref().and_then(|rare| rare.unnumbered.as_ref());
+            let since = unnumbered.map(|_| self.reports.produced());
             let uhw = Uhw::new(request.as_bytes(), cells(&mut reply));
             cmd::qp::modify(file, handle, attr, &uhw)?;
             // The kernel stores a target's options until the device creates it.
@@ -81,7 +82,9 @@ impl QueuePair {
                 }
                 self.base.number = reply.dctn;
                 self.tracker.set_number(reply.dctn);
-                if let Some((trackers, since)) = self.unnumbered.take().zip(since) {
+                let rare = self.rare.as_mut();
+                let unnumbered = rare.and_then(|rare| rare.unnumbered.take());
+                if let Some((trackers, since)) = unnumbered.zip(since) {
                     let reports = self.reports.clone();
                     let number = DeviceNumber::QueuePair(reply.dctn);
                     let owner = Owner::QueuePair(Arc::clone(&self.tracker));

@@ -12,24 +12,33 @@ use crate::tracker::table::Trackers;
 /// certainly gone, and with it every queue that reported to it. Requests of shared receive queues
 /// that these entries used up go back to their queues.
 #[derive(Debug)]
-pub(crate) struct Left {
+pub(crate) struct Left<K> {
     cq: Arc<CqShared>,
     trackers: Arc<Trackers>,
     by_device: bool,
+    /// What the device may use until then.
+    #[expect(dead_code, reason = "kept for its drop")]
+    kept: K,
 }
 
-impl Left {
+impl<K> Left<K> {
     /// The entries left in `cq`. `by_device`: its entries carry only the device's numbers.
-    pub(crate) fn new(cq: &Arc<CqShared>, trackers: &Arc<Trackers>, by_device: bool) -> Self {
+    pub(crate) fn new(
+        cq: &Arc<CqShared>,
+        trackers: &Arc<Trackers>,
+        by_device: bool,
+        kept: K,
+    ) -> Self {
         Self {
             cq: Arc::clone(cq),
             trackers: Arc::clone(trackers),
             by_device,
+            kept,
         }
     }
 }
 
-impl Drop for Left {
+impl<K> Drop for Left<K> {
     fn drop(&mut self) {
         let mut owners = Owners::new(&self.cq, &self.trackers, self.by_device);
         let ring = Arc::clone(&self.cq.lock());

@@ -269,7 +269,7 @@ fn streams_are_requested_by_their_logarithms() {
         (requested.log_num_concurent, requested.log_num_errored),
         (3, 2)
     );
-    assert_eq!(qp.streams, 8);
+    assert_eq!(qp.streams(), 8);
     bench.kernel.take_calls();
     let extra = QpExtra::dc_initiator().with_streams(streams(4));
     let error = bench.refused(&extra, &init);

@@ -112,7 +112,7 @@ fn a_faulted_receive_is_reposted_without_queue_pair_or_poller() {
     device.remove(number);
     assert_eq!((device.poll(), queue.handed_over()), (None, 5));
     // In a completion queue that is gone.
-    let left = Left::new(&device.shared, &device.trackers, false);
+    let left = Left::new(&device.shared, &device.trackers, false, ());
     let (number, _) = device.pair(receives(&queue));
     device.write(opcode::RECEIVE_ERROR, number, next(), FAULT);
     device.remove(number);

@@ -304,7 +304,7 @@ fn receives_left_in_a_destroyed_completion_queue_are_returned() {
     for index in 0..6 {
         queue.post(index, u64::from(index) + 40);
     }
-    let left = Left::new(&device.shared, &device.trackers, false);
+    let left = Left::new(&device.shared, &device.trackers, false, ());
     let (first, _) = device.pair(Receives::Shared(Arc::clone(&queue)));
     let (second, _) = device.pair(Receives::Shared(Arc::clone(&queue)));
     for (number, index) in [(first, 0), (second, 1), (first, 2), (second, 3)] {

@@ -212,7 +212,7 @@ fn a_receive_behind_an_unpolled_message_returns_to_its_shared_queue() {
     let queue = Arc::new(SrqTracker::new(4));
     let (other, _) = device.pair(Receives::Shared(Arc::clone(&queue)));
     queue.post(0, 7);
-    let left = Left::new(&device.shared, &device.trackers, false);
+    let left = Left::new(&device.shared, &device.trackers, false, ());
     write(
         &mut device,
         opcode::RECEIVE,

@@ -1,0 +1,100 @@
+//! What an object holds beside its first parent: a list that takes two words when it is empty, and
+//! one allocation for each entry.
+
+use std::any::Any;
+use std::mem::{ManuallyDrop, take};
+
+/// An entry of a [`Chain`], freed when it is dropped.
+pub(super) type Entry = Box<Node<dyn Any + Send + Sync>>;
+
+/// An entry, and those after it.
+pub(super) struct Node<M: ?Sized> {
+    next: Chain,
+    memory: M,
+}
+
+/// Entries, the oldest first; they are released in that order.
+#[derive(Default)]
+pub(super) struct Chain(Option<Entry>);
+
+/// `memory` as an entry. If its allocation panics, it is leaked rather than freed.
+pub(super) fn entry(memory: impl Any + Send + Sync) -> Entry {
+    let memory = ManuallyDrop::new(memory);
+    let mut place = Box::new(Node {
+        next: Chain(None),
+        memory: None,
+    });
+    place.memory = Some(ManuallyDrop::into_inner(memory));
+    place
+}
+
+/// An entry that [`Chain::find`] finds by its type.
+pub(super) fn named<M: Any + Send + Sync + Default>() -> Entry {
+    Box::new(Node {
+        next: Chain(None),
+        memory: M::default(),
+    })
+}
+
+impl Node<dyn Any + Send + Sync> {
+    pub(super) fn is<M: Any>(&self) -> bool {
+        self.memory.is::<M>()
+    }
+}
+
+impl Chain {
+    /// Adds the newest entry. Allocates nothing.
+    pub(super) fn add(&mut self, entry: Entry) {
+        let mut end = &mut self.0;
+        while let Some(node) = end {
+            end = &mut node.next.0;
+        }
+        *end = Some(entry);
+    }
+
+    /// The first [named](named) entry of this type.
+    pub(super) fn find<M: Any>(&mut self) -> Option<&mut M> {
+        let mut at = self.0.as_deref_mut();
+        while let Some(node) = at {
+            if node.is::<M>() {
+                return node.memory.downcast_mut();
+            }
+            at = node.next.0.as_deref_mut();
+        }
+        None
+    }
+
+    /// Visits all entries.
+    pub(super) fn each(&self, mut visit: impl FnMut(&Node<dyn Any + Send + Sync>)) {
+        let mut at = self.0.as_deref();
+        while let Some(node) = at {
+            visit(node);
+            at = node.next.0.as_deref();
+        }
+    }
+
+    /// Takes out the entries that `which` names. Neither allocates nor frees.
+    #[must_use]
+    pub(super) fn take_out(
+        &mut self,
+        mut which: impl FnMut(&Node<dyn Any + Send + Sync>) -> bool,
+    ) -> Self {
+        let mut rest = take(self);
+        let mut out = Self::default();
+        while let Some(mut node) = rest.0.take() {
+            rest.0 = node.next.0.take();
+            let to = if which(&node) { &mut out } else { &mut *self };
+            to.add(node);
+        }
+        out
+    }
+}
+
+/// One after the other: as many as there may be, the stack stays small.
+impl Drop for Chain {
+    fn drop(&mut self) {
+        while let Some(mut node) = self.0.take() {
+            self.0 = node.next.0.take();
+        }
+    }
+}
