@@ -178,5 +178,106 @@ fn an_address_with_a_route_is_mapped() {
     expected[0x3c..0x3e].copy_from_slice(&[0x0a, 0xb0]);
     expected[0x40..].fill(0xfe);
     assert!(bytes.contains(&expected), "{bytes:x?}");
+    // The address is the device's own from here on.
+    kernel.take_calls();
+    drop(global);
+    assert_eq!(kernel.take_calls(), [""; 0]);
     mapped.destroy().unwrap();
+    assert_eq!(kernel.take_calls().len(), 1);
+}
+
+fn wrapped(login: &CryptoLogin) -> DataKeyInit<'_> {
+    DataKeyInit {
+        login: Some(login),
+        ..DataKeyInit::new(DataKeySize::Bits128, [3; 128])
+    }
+}
+
+#[test]
+fn nothing_of_another_context_makes_a_key() {
+    let [(kernel, context), (other_kernel, other)] = [(); 2].map(|()| Scripted::context(0));
+    for kernel in [&kernel, &other_kernel] {
+        answer(kernel, &EVERYTHING);
+        created(kernel, 0x11);
+    }
+    let [pd, other_pd] = [(&kernel, &context), (&other_kernel, &other)].map(|(kernel, context)| {
+        let pd = kernel.pd(context);
+        created(kernel, 0x11);
+        pd
+    });
+    let devx = Devx::new(context.file());
+    let login = devx.crypto_login(1, 2, b"secret").unwrap();
+    let foreign = Devx::new(other.file())
+        .crypto_login(1, 2, b"secret")
+        .unwrap();
+    sent(&kernel, MLX5_IB_ATTR_DEVX_OBJ_CREATE_CMD_IN);
+    for (pd, login) in [(&other_pd, &login), (&pd, &foreign), (&other_pd, &foreign)] {
+        let refused = devx.data_key((pd.object(), pd.number()), &wrapped(login));
+        assert_eq!(refused.unwrap_err().kind(), ErrorKind::InvalidInput);
+    }
+    assert!(sent(&kernel, MLX5_IB_ATTR_DEVX_OBJ_CREATE_CMD_IN).is_empty());
+    devx.data_key((pd.object(), pd.number()), &wrapped(&login))
+        .unwrap();
+}
+
+#[test]
+fn a_login_and_a_domain_end_after_their_keys_in_whatever_order_they_are_dropped() {
+    let (kernel, context) = Scripted::context(0);
+    let pd = kernel.pd(&context);
+    let devx = Devx::new(context.file());
+    answer(&kernel, &EVERYTHING);
+    created(&kernel, 0x11);
+    let login = devx.crypto_login(1, 2, b"secret").unwrap();
+    let keys = [(); 2].map(|()| {
+        devx.data_key((pd.object(), pd.number()), &wrapped(&login))
+            .unwrap()
+    });
+    kernel.take_calls();
+    drop((login, pd, devx));
+    assert_eq!(kernel.take_calls(), [""; 0], "the keys are there");
+    let [first, second] = keys;
+    drop(first);
+    assert_eq!(kernel.take_calls().len(), 1);
+    drop(second);
+    assert_eq!(kernel.take_calls().len(), 3, "the key, domain and login");
+}
+
+#[test]
+fn a_forgotten_key_keeps_its_login() {
+    let (kernel, context) = Scripted::context(0);
+    let pd = kernel.pd(&context);
+    let devx = Devx::new(context.file());
+    answer(&kernel, &EVERYTHING);
+    created(&kernel, 0x11);
+    let login = devx.crypto_login(1, 2, b"secret").unwrap();
+    let key = devx
+        .data_key((pd.object(), pd.number()), &wrapped(&login))
+        .unwrap();
+    #[expect(clippy::mem_forget, reason = "programs may")]
+    std::mem::forget(key);
+    let refused = login.destroy().unwrap_err();
+    assert_eq!(refused.error.kind(), ErrorKind::Busy);
+    kernel.take_calls();
+    drop((refused, pd));
+    assert_eq!(kernel.take_calls(), [""; 0], "the device may use them");
+}
+
+#[test]
+fn a_key_that_the_kernel_does_not_destroy_is_returned_and_keeps_its_login() {
+    let (kernel, context) = Scripted::context(0);
+    let pd = kernel.pd(&context);
+    let devx = Devx::new(context.file());
+    answer(&kernel, &EVERYTHING);
+    created(&kernel, 0x11);
+    let login = devx.crypto_login(1, 2, b"secret").unwrap();
+    let key = devx
+        .data_key((pd.object(), pd.number()), &wrapped(&login))
+        .unwrap();
+    kernel.refuse("", Errno::BUSY);
+    let refused = key.destroy().unwrap_err();
+    assert_eq!(refused.error.kind(), ErrorKind::Busy);
+    assert_eq!(login.destroy().unwrap_err().error.kind(), ErrorKind::Busy);
+    let leaked = context.file().leaked();
+    drop(refused);
+    assert_eq!(context.file().leaked(), leaked + 1);
 }
