@@ -22,6 +22,9 @@ use uverbs_core::cm::raw::{ib_uverbs_ah_attr, ib_uverbs_qp_attr};
 use crate::answer::Answer;
 use crate::errno::Code;
 
+/// An entry of a table of GIDs, whose size libibverbs is told.
+const ENTRY: usize = size_of::<ibv_gid_entry>();
+
 unsafe extern "C" {
     fn ibv_get_device_list(count: *mut c_int) -> *mut *mut ibv_device;
     fn ibv_free_device_list(list: *mut *mut ibv_device);
@@ -31,14 +34,13 @@ unsafe extern "C" {
     fn ibv_close_device(context: *mut ibv_context) -> c_int;
     fn ibv_query_device(context: *mut ibv_context, attr: *mut ibv_device_attr) -> c_int;
     fn ibv_query_port(context: *mut ibv_context, port: u8, attr: *mut ibv_port_attr) -> c_int;
-    fn _ibv_query_gid_ex(
+    fn _ibv_query_gid_table(
         context: *mut ibv_context,
-        port: u32,
-        index: u32,
-        entry: *mut ibv_gid_entry,
+        entries: *mut ibv_gid_entry,
+        room: usize,
         flags: u32,
         size: usize,
-    ) -> c_int;
+    ) -> isize;
     fn ibv_create_ah(pd: *mut ibv_pd, attr: *mut ibv_ah_attr) -> *mut ibv_ah;
     fn ibv_destroy_ah(handle: *mut ibv_ah) -> c_int;
     fn ibv_alloc_pd(context: *mut ibv_context) -> *mut ibv_pd;
@@ -201,14 +203,20 @@ pub(crate) fn query_port(context: *mut ibv_context, port: u8) -> Answer<ibv_port
     Ok(unsafe { attr.assume_init() })
 }
 
-/// An entry of a port's GID table.
-pub(crate) fn query_gid(context: *mut ibv_context, port: u8, at: u32) -> Answer<ibv_gid_entry> {
-    let mut entry = MaybeUninit::<ibv_gid_entry>::zeroed();
-    let size = size_of::<ibv_gid_entry>();
-    // SAFETY: an opened device, and room for the struct.
-    done(unsafe { _ibv_query_gid_ex(context, port.into(), at, entry.as_mut_ptr(), 0, size) })?;
-    // SAFETY: its fields are numbers, any bytes are valid.
-    Ok(unsafe { entry.assume_init() })
+/// The GIDs of all ports of a device, if there are no more than so many.
+pub(crate) fn query_gids(context: *mut ibv_context, room: usize) -> Answer<Vec<ibv_gid_entry>> {
+    let (mut entries, size) = (Vec::<ibv_gid_entry>::with_capacity(room), ENTRY);
+    // SAFETY: an opened device, and room for so many structs of this size.
+    let found = unsafe { _ibv_query_gid_table(context, entries.as_mut_ptr(), room, 0, size) };
+    match usize::try_from(found) {
+        Ok(len) if len <= room => {
+            // SAFETY: so many were written, and there is room for them.
+            unsafe { entries.set_len(len) };
+            Ok(entries)
+        }
+        Ok(_) => Err(Code::INVALID),
+        Err(_) => Err(Code::new(i32::try_from(found.unsigned_abs()).unwrap_or(libc::EIO))),
+    }
 }
 
 /// Counts one event as dealt with.

@@ -17,8 +17,9 @@ use crate::{peer, resolve, verbs};
 
 /// The time for each step in milliseconds.
 const PATIENCE: i32 = 2000;
-/// GIDs of a port that are looked at, and their kind for RoCE v1.
-const GIDS: u32 = 256;
+/// More GIDs than the ports of a device have.
+const GIDS: usize = 2048;
+/// The kind of a GID for RoCE v1.
 const ROCE_V1: u32 = 1;
 /// What packets of RoCE have left, if the path does not say.
 const HOPS: u8 = 64;
@@ -110,19 +111,17 @@ fn attributes(id: &Id, path: &ibv_sa_path_rec) -> Answer<ibv_ah_attr> {
 
 /// Where the port has the path's GID: of RoCE v2 rather than of v1.
 fn gid_index(id: &Id, path: &ibv_sa_path_rec) -> Answer<u8> {
-    let (context, port) = (id.c.verbs.get(), id.c.port_num.get());
-    let count = verbs::query_port(context, port)?.gid_tbl_len;
-    let mut found = None;
-    for at in 0..u32::try_from(count).unwrap_or(0).min(GIDS) {
-        let Ok(entry) = verbs::query_gid(context, port, at) else {
-            continue;
-        };
-        if entry.gid == path.sgid {
-            found = u8::try_from(at).ok().or(found);
-            if entry.gid_type != ROCE_V1 {
-                break;
-            }
-        }
-    }
-    found.ok_or(Code::NO_DATA)
+    let port = u32::from(id.c.port_num.get());
+    let entries = verbs::query_gids(id.c.verbs.get(), GIDS)?;
+    let ours = entries
+        .iter()
+        .filter(|entry| entry.port_num == port && entry.gid == path.sgid)
+        .filter_map(|entry| {
+            Some((
+                entry.gid_type == ROCE_V1,
+                u8::try_from(entry.gid_index).ok()?,
+            ))
+        });
+    let best = ours.min_by_key(|(is_old, _)| *is_old);
+    best.map(|(_, at)| at).ok_or(Code::NO_DATA)
 }
