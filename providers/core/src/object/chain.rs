@@ -44,6 +44,7 @@ impl Node<dyn Any + Send + Sync> {
 
 impl Chain {
     /// Adds the newest entry. Allocates nothing.
+    #[inline(never)]
     pub(super) fn add(&mut self, entry: Entry) {
         let mut end = &mut self.0;
         while let Some(node) = end {
@@ -92,6 +93,7 @@ impl Chain {
 
 /// One after the other: as many as there may be, the stack stays small.
 impl Drop for Chain {
+    #[inline(never)]
     fn drop(&mut self) {
         while let Some(mut node) = self.0.take() {
             self.0 = node.next.0.take();

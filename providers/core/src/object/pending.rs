@@ -39,10 +39,12 @@ impl Held {
         parents: impl IntoIterator<Item = Arc<Object>>,
         memory: M,
     ) -> Self {
-        // First: if the allocation of an entry panics, memory that came before it would be freed.
         let nothing = TypeId::of::<M>() == TypeId::of::<()>();
         let memory = (!nothing).then(|| entry(memory));
-        let mut parents = parents.into_iter();
+        Self::of(&mut parents.into_iter(), memory)
+    }
+
+    fn of(parents: &mut dyn Iterator<Item = Arc<Object>>, memory: Option<Entry>) -> Self {
         let parent = parents.next();
         let mut more = Chain::default();
         let mut last = None;
