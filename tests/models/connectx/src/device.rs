@@ -12,7 +12,7 @@ use crate::init_segment::InitSegment;
 use crate::layout::queue::mkey;
 use crate::memory::{GuestMemory, Interrupts};
 use crate::objects::{
-    CompletionQueue, DcTarget, EventQueue, MemoryKey, Multicast, QpState, QueuePair, RawRing,
+    CompletionQueue, DcTarget, EventQueue, MemoryKey, Multicast, Psv, QpState, QueuePair, RawRing,
     SharedQueue,
 };
 use crate::pci::ConfigSpace;
@@ -69,7 +69,7 @@ pub(crate) struct Device {
     pub(crate) tises: Table<Vec<u8>>,
     pub(crate) tirs: Table<Vec<u8>>,
     pub(crate) tables: Table<Vec<u8>>,
-    pub(crate) psvs: Table<()>,
+    pub(crate) psvs: Table<Psv>,
     pub(crate) counter_sets: Table<()>,
     pub(crate) flows: Table<crate::flow::Table>,
     pub(crate) roots: BTreeMap<u8, u32>,
@@ -282,6 +282,7 @@ impl Device {
             ("uctx", self.contexts.len()),
             ("umem", self.umems.len()),
             ("mkey", self.mkeys.len()),
+            ("psv", self.psvs.len()),
             ("device memory", self.memory_taken.len()),
             ("eq", self.eqs.len()),
             ("cq", self.cqs.len()),

@@ -54,6 +54,7 @@ mod pci;
 mod profile;
 mod qos;
 pub mod serve;
+mod signature;
 mod status;
 mod subnet;
 mod table;

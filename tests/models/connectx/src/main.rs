@@ -48,6 +48,9 @@ struct Arguments {
     /// --umr.
     #[arg(long)]
     odp: bool,
+    /// Let memory keys have signatures: integrity fields behind blocks of data.
+    #[arg(long)]
+    signatures: bool,
     /// Let rate limits and bandwidth caps of scheduling elements take effect.
     #[arg(long)]
     shaper: bool,
@@ -88,6 +91,7 @@ impl Arguments {
             blueflame: self.blueflame,
             umr: self.umr || self.odp,
             paging: self.odp,
+            signatures: self.signatures,
             strict: self.strict,
         })
     }

@@ -89,6 +89,8 @@ pub(crate) enum KeyError {
     Translation,
     /// A page is absent: the kernel may be asked for it.
     Absent,
+    /// It has signatures, where none can be, or they are not set up.
+    Signatures,
 }
 
 /// How many levels of indirect keys may refer to indirect keys.
@@ -145,6 +147,19 @@ impl Device {
 
     /// Appends the memory that `access` refers to to `spans`.
     pub(crate) fn translate(&self, access: Access, spans: &mut Vec<Span>) -> Result<(), KeyError> {
+        let key = self.mkeys.get(access.key >> 8);
+        if key.is_some_and(|key| mkey::SIGNED.is_set(&key.context)) {
+            return Err(KeyError::Signatures);
+        }
+        self.translate_at(access, spans, 0)
+    }
+
+    /// The same for the memory side of a key with signatures.
+    pub(crate) fn translate_memory_side(
+        &self,
+        access: Access,
+        spans: &mut Vec<Span>,
+    ) -> Result<(), KeyError> {
         self.translate_at(access, spans, 0)
     }
 
@@ -180,6 +195,9 @@ impl Device {
         }
         let memory_key = self.mkeys.get(key >> 8).ok_or(KeyError::NoSuchKey)?;
         let mkc = &memory_key.context;
+        if depth > 0 && mkey::SIGNED.is_set(mkc) {
+            return Err(KeyError::Signatures);
+        }
         if mkey::FREE.is_set(mkc) || mkey::KEY.get(mkc) != key & 0xff {
             return Err(KeyError::NoSuchKey);
         }

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, VecDeque};
 use crate::buffer::{Buffer, Umem};
 use crate::engine::completion::Ready;
 use crate::layout::{qp, queue};
+use crate::signature::Bsf;
 
 /// An event queue.
 #[derive(Debug)]
@@ -72,6 +73,18 @@ pub(crate) enum Translation {
 pub(crate) struct MemoryKey {
     pub(crate) context: Vec<u8>,
     pub(crate) translation: Translation,
+    /// The byte stream format, once a request has set it.
+    pub(crate) bsf: Option<Bsf>,
+    /// Signature errors that were reported of it.
+    pub(crate) errors: u32,
+}
+
+/// A protected sequence of values: what a side of a key with signatures begins with.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Psv {
+    pub(crate) pd: u32,
+    /// Once a request has set it.
+    pub(crate) signature: Option<u64>,
 }
 
 /// What kind of shared receive queue a number stands for.

@@ -84,6 +84,8 @@ pub struct FunctionConfig {
     /// Whether pages of memory keys may be absent and are requested when needed (on-demand paging).
     /// The kernel does not use it without [`umr`](Self::umr).
     pub paging: bool,
+    /// Whether memory keys may have signatures: integrity fields behind blocks of data.
+    pub signatures: bool,
     /// Whether the first bytes of each frame have to be in the work request itself, as a ConnectX-4
     /// requires.
     pub inline_headers: bool,
@@ -112,6 +114,7 @@ impl FunctionConfig {
             blueflame: false,
             umr: false,
             paging: false,
+            signatures: false,
             inline_headers: false,
             ece: ECE_VERSION | ECE_OPTIONS[usize::from(index % 2)],
             adapter: None,
@@ -176,6 +179,11 @@ impl FunctionConfig {
             general::UMR_SIZE_DISABLED.set(&mut page, u32::from(!self.umr));
             if self.paging {
                 for (field, value) in WITH_PAGING {
+                    field.set(&mut page, *value);
+                }
+            }
+            if self.signatures {
+                for (field, value) in WITH_SIGNATURES {
                     field.set(&mut page, *value);
                 }
             }
@@ -324,6 +332,17 @@ const WITH_PAGING: &[Setting] = &[
     (general::EXTENDED_OFFSET, 1),
     (general::NULL_KEY, 1),
     (general::MAX_INDIRECTION, MAX_DEPTH),
+];
+
+/// What signatures add to the general page.
+const WITH_SIGNATURES: &[Setting] = &[
+    (general::SIGNATURES, 1),
+    (general::SIGNATURE_ERROR_ENTRY, 1),
+    (general::SIGNATURE_ERROR_SIDE, 1),
+    (general::SIGNATURE_CRC32C, 1),
+    (general::SIGNATURE_CRC64, 1),
+    (general::BLOCKS_OF_4048, 1),
+    (general::LOG_MAX_BSF_LIST, 0),
 ];
 
 const PAGING: &[Setting] = &[

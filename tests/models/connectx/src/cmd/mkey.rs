@@ -7,6 +7,7 @@ use crate::layout::queue::mkey;
 use crate::layout::{Field, be32, be64, word};
 use crate::memory_key::{Mode, NOWHERE_KEY, NULL_KEY, READABLE, WRITABLE, mode};
 use crate::objects::{Indirect, MemoryKey, Translation};
+use crate::signature::BSF;
 use crate::status::{Outcome, Rule, require};
 
 /// CREATE_MKEY.
@@ -14,6 +15,16 @@ pub(super) fn create(command: &mut Command<'_>) -> Outcome {
     let context = command.context(CTX, mkey::LEN);
     let free = mkey::FREE.is_set(&context);
     let mode = mode(&context).ok_or(Rule::AccessMode.refuse())?;
+    if mkey::SIGNED.is_set(&context) {
+        // With room for one byte stream format, which a request has to set.
+        let has_room = mkey::BSF_OCTOWORDS.get(&context) as usize * 16 == BSF;
+        let is_free = mode == Mode::Keys && free;
+        require(
+            command.device.config.signatures && has_room && is_free,
+            Rule::Reserved,
+        )?;
+    }
+    require(mkey::ENCRYPTED.get(&context) == 0, Rule::Reserved)?;
     if !free {
         command
             .device
@@ -26,6 +37,8 @@ pub(super) fn create(command: &mut Command<'_>) -> Outcome {
         MemoryKey {
             context,
             translation,
+            bsf: None,
+            errors: 0,
         },
     )?;
     command.reply(number);

@@ -4,12 +4,14 @@
 use super::Command;
 use crate::layout::command::op;
 use crate::layout::{field, queue};
-use crate::objects::QueuePair;
+use crate::objects::{Psv, QueuePair};
 use crate::profile::limit;
 use crate::status::{Outcome, Rule, require};
 
 const COUNTER_SET: crate::layout::Field = field(0x08, 7, 0);
 const PSV_INDEX: crate::layout::Field = field(0x10, 23, 0);
+const PSV_COUNT: crate::layout::Field = field(0x08, 31, 28);
+const PSV_PD: crate::layout::Field = field(0x08, 23, 0);
 
 /// Runs one command of this family.
 pub(super) fn run(command: &mut Command<'_>, opcode: u16) -> Outcome {
@@ -30,8 +32,15 @@ pub(super) fn run(command: &mut Command<'_>, opcode: u16) -> Outcome {
             return command.device.counter_sets.take(number, uid);
         }
         op::CREATE_PSV => {
-            let number = device.psvs.add(uid, ())?;
-            command.set(PSV_INDEX, number);
+            let pd = PSV_PD.get(command.input);
+            device.pds.shared(pd, uid)?;
+            let count = PSV_COUNT.get(command.input) as usize;
+            require((1..=4).contains(&count), Rule::OutOfRange)?;
+            for at in 0..count {
+                let signature = None;
+                let number = command.device.psvs.add(uid, Psv { pd, signature })?;
+                command.set(PSV_INDEX.at(4 * at), number);
+            }
             return Ok(());
         }
         op::DEALLOC_PD => {
@@ -50,7 +59,7 @@ pub(super) fn run(command: &mut Command<'_>, opcode: u16) -> Outcome {
             return device.xrcds.take(number, uid);
         }
         op::DEALLOC_TRANSPORT_DOMAIN => return device.domains.take(number, uid),
-        op::DESTROY_PSV => return device.psvs.take(number, uid),
+        op::DESTROY_PSV => return device.psvs.take(number, uid).map(|_| ()),
         op::ATTACH_TO_MCG => return attach(command),
         op::DETACH_FROM_MCG => return detach(command),
         _ => return Err(Rule::UnknownOpcode.refuse()),
@@ -67,6 +76,7 @@ fn pd_in_use(command: &Command<'_>, pd: u32) -> bool {
             .iter()
             .any(|(_, key)| queue::mkey::PD.get(&key.context) == pd && is_live(&key.context))
         || device.shared.iter().any(|(_, srq)| srq.pd == pd)
+        || device.psvs.iter().any(|(_, psv)| psv.pd == pd)
 }
 
 /// A key in the free state keeps the number of its last domain but does not use it.

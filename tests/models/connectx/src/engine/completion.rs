@@ -8,6 +8,7 @@ use crate::layout::queue::cq;
 use crate::layout::{Field, Wide, field, word};
 use crate::misbehaviour::Misbehaviour;
 use crate::objects::{Arm, CompletionQueue};
+use crate::signature::Fault;
 use crate::status::{Outcome, Rule, require};
 use crate::trace::Doorbell;
 
@@ -45,6 +46,7 @@ pub(crate) enum Opcode {
     SendImmediate = 3,
     SendInvalidate = 4,
     Resize = 5,
+    SignatureError = 0xc,
     RequestError = 0xd,
     ResponseError = 0xe,
 }
@@ -228,6 +230,38 @@ pub(super) fn push_with(device: &mut Device, cqn: u32, completion: Completion, m
         ready.before = Some(before);
         ready.format = DATA_64;
     }
+    push_ready(device, cqn, &ready);
+}
+
+/// Writes the entry about a wrong signature of what went through a key.
+pub(super) fn push_wrong(device: &mut Device, cqn: u32, qpn: u32, key: u32, fault: &Fault) {
+    const EXPECTED_HIGH: Field = word(0x10);
+    const ACTUAL_HIGH: Field = word(0x14);
+    const EXPECTED_LOW: Field = word(0x18);
+    const ACTUAL_LOW: Field = word(0x1c);
+    const PROBLEM: Field = field(0x20, 31, 16);
+    const SIDE: Field = field(0x20, 2, 0);
+    const KEY: Field = word(0x24);
+    const OFFSET: Wide = Wide(0x28);
+    let mut entry = [0; ENTRY];
+    EXPECTED_HIGH.set(&mut entry, (fault.came >> 32) as u32);
+    EXPECTED_LOW.set(&mut entry, fault.came as u32);
+    ACTUAL_HIGH.set(&mut entry, (fault.computed >> 32) as u32);
+    ACTUAL_LOW.set(&mut entry, fault.computed as u32);
+    PROBLEM.set(&mut entry, fault.syndrome.into());
+    SIDE.set(&mut entry, fault.side.into());
+    KEY.set(&mut entry, key);
+    OFFSET.set(&mut entry, fault.offset);
+    SEND_OPCODE_QPN.set(&mut entry, qpn);
+    sign(&mut entry);
+    let ready = Ready {
+        entry,
+        opcode: Opcode::SignatureError,
+        format: 0,
+        before: None,
+        solicited: false,
+        failed: true,
+    };
     push_ready(device, cqn, &ready);
 }
 

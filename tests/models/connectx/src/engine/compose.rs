@@ -2,6 +2,7 @@
 
 use crate::device::Device;
 use crate::engine::completion::Syndrome;
+use crate::engine::integrity::{self, SignedAnswer, Wrong};
 use crate::engine::message::{Action, Message, Payload, Route, packets};
 use crate::engine::receive::Segment;
 use crate::engine::wqe::{AddressVector, WorkRequest, opcode};
@@ -37,6 +38,13 @@ impl From<Syndrome> for Unfit {
     }
 }
 
+fn unfit((access, reason): (Access, KeyError)) -> Unfit {
+    Unfit {
+        syndrome: Syndrome::LocalProtection,
+        key: Some((access, reason)),
+    }
+}
+
 fn gather(
     device: &Device,
     segments: &[Segment],
@@ -66,12 +74,81 @@ fn gather(
         };
         device
             .translate(access, &mut spans)
-            .map_err(|reason| Unfit {
-                syndrome: Syndrome::LocalProtection,
-                key: Some((access, reason)),
-            })?;
+            .map_err(|reason| unfit((access, reason)))?;
     }
     Ok(spans)
+}
+
+/// What a request sends, and where its answer goes.
+struct Data {
+    payload: Payload,
+    answer: Vec<Span>,
+    wrong: Vec<Wrong>,
+    signed_answer: Option<SignedAnswer>,
+}
+
+fn data(
+    device: &Device,
+    request: &WorkRequest,
+    (pd, qpn): (u32, u32),
+    action: &Action,
+) -> Result<Data, Unfit> {
+    let outbound = matches!(action, Action::Send { .. } | Action::Write { .. });
+    let mut wrong = Vec::new();
+    let mut signed_answer = None;
+    let (payload, answer) = match (&request.inline, outbound) {
+        (Some(bytes), true) if request.segments.is_empty() => {
+            (Payload::Inline(bytes.clone()), Vec::new())
+        }
+        (Some(bytes), true) => {
+            let spans = gather(device, &request.segments, pd, qpn, Right::LocalRead)?;
+            (Payload::Both(bytes.clone(), spans), Vec::new())
+        }
+        (Some(_), false) => return Err(Syndrome::LocalQpOperation.into()),
+        (None, true) => {
+            match integrity::parts(device, &request.segments, pd, qpn, Right::LocalRead)
+                .map_err(unfit)?
+            {
+                Some(parts) => {
+                    let read = device.read_parts(&parts, &mut wrong);
+                    let bytes = read.map_err(|_| Unfit::from(Syndrome::LocalProtection))?;
+                    (Payload::Inline(bytes), Vec::new())
+                }
+                None => (
+                    Payload::Memory(gather(
+                        device,
+                        &request.segments,
+                        pd,
+                        qpn,
+                        Right::LocalRead,
+                    )?),
+                    Vec::new(),
+                ),
+            }
+        }
+        (None, false) => {
+            let segments = &request.segments;
+            let found = integrity::parts(device, segments, pd, qpn, Right::LocalWrite);
+            signed_answer = found.map_err(unfit)?.map(SignedAnswer::new);
+            let answer = match &signed_answer {
+                Some(_) if !matches!(action, Action::Read) => {
+                    return Err(Syndrome::LocalProtection.into());
+                }
+                Some(answer) => vec![Span {
+                    address: 0,
+                    length: answer.length(),
+                }],
+                None => gather(device, segments, pd, qpn, Right::LocalWrite)?,
+            };
+            (Payload::Inline(Vec::new()), answer)
+        }
+    };
+    Ok(Data {
+        payload,
+        answer,
+        wrong,
+        signed_answer,
+    })
 }
 
 pub(super) fn message(
@@ -105,31 +182,12 @@ pub(super) fn message(
         opcode::RDMA_READ => Action::Read,
         _ => Action::Atomic(request.atomic.ok_or(Syndrome::LocalQpOperation)?),
     };
-    let outbound = matches!(action, Action::Send { .. } | Action::Write { .. });
-    let (payload, answer) = match (&request.inline, outbound) {
-        (Some(bytes), true) if request.segments.is_empty() => {
-            (Payload::Inline(bytes.clone()), Vec::new())
-        }
-        (Some(bytes), true) => {
-            let spans = gather(device, &request.segments, pd, qpn, Right::LocalRead)?;
-            (Payload::Both(bytes.clone(), spans), Vec::new())
-        }
-        (Some(_), false) => return Err(Syndrome::LocalQpOperation.into()),
-        (None, true) => (
-            Payload::Memory(gather(
-                device,
-                &request.segments,
-                pd,
-                qpn,
-                Right::LocalRead,
-            )?),
-            Vec::new(),
-        ),
-        (None, false) => (
-            Payload::Inline(Vec::new()),
-            gather(device, &request.segments, pd, qpn, Right::LocalWrite)?,
-        ),
-    };
+    let Data {
+        payload,
+        answer,
+        wrong,
+        signed_answer,
+    } = data(device, request, (pd, qpn), &action)?;
     if matches!(action, Action::Atomic(_)) && total(&answer) != 8 {
         return Err(Syndrome::LocalLength.into());
     }
@@ -144,6 +202,8 @@ pub(super) fn message(
         action,
         payload,
         answer,
+        wrong,
+        signed_answer,
         remote_address: request.remote_address,
         remote_key: request.remote_key,
         solicited: control.solicited,

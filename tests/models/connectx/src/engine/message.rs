@@ -1,6 +1,7 @@
 //! Messages between queue pairs and the copying of their payload.
 
 use crate::engine::atomic::Atomic;
+use crate::engine::integrity::{SignedAnswer, Wrong};
 use crate::layout::qp;
 use crate::memory::{BusError, GuestMemory, Span, total};
 
@@ -122,6 +123,10 @@ pub(crate) struct Message {
     pub(crate) payload: Payload,
     /// Where the answer to a read or atomic goes, in the sender's memory.
     pub(crate) answer: Vec<Span>,
+    /// Signatures that were found wrong when the payload was read.
+    pub(crate) wrong: Vec<Wrong>,
+    /// The answer goes through keys with signatures, from memory that `answer` is in.
+    pub(crate) signed_answer: Option<SignedAnswer>,
     pub(crate) remote_address: u64,
     pub(crate) remote_key: u32,
     pub(crate) solicited: bool,

@@ -10,6 +10,7 @@ pub(crate) mod event;
 mod fabric;
 pub(crate) mod flush;
 mod header;
+mod integrity;
 mod message;
 pub(crate) mod misbehave;
 pub(crate) mod paging;

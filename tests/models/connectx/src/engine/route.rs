@@ -7,6 +7,7 @@ use crate::engine::fabric::Fabric;
 use crate::engine::message::{Answer, Message};
 use crate::engine::respond;
 use crate::layout::qp::{self, path};
+use crate::memory::GuestMemory;
 use crate::objects::Service;
 
 impl Fabric {
@@ -81,7 +82,10 @@ impl Fabric {
         }
         let twice = sender.faults.duplicates();
         let unanswered = sender.faults.loses_acknowledge();
-        let memory = Arc::clone(&sender.memory);
+        let memory: Arc<dyn GuestMemory> = match &message.signed_answer {
+            Some(answer) => answer.arrives(),
+            None => Arc::clone(&sender.memory),
+        };
         let Some(device) = self
             .devices
             .get_mut(to)

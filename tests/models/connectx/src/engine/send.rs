@@ -203,6 +203,15 @@ impl Fabric {
                     }
                 };
             }
+            opcode::SET_PSV => {
+                return match umr::set_psv(device, bytes, pd) {
+                    Ok(()) => Verdict::Done(0),
+                    Err(reason) => {
+                        device.report("memory registration request", reason);
+                        Verdict::Failed(Syndrome::LocalQpOperation)
+                    }
+                };
+            }
             _ => {}
         }
         let code = request.control.opcode;
@@ -292,6 +301,16 @@ impl Fabric {
             Answer::Done(bytes) => {
                 let next = message.psn.wrapping_add(message.packets) & PSN_MASK;
                 qp::SEND_PSN.set(&mut pair.context, next);
+                let cqn = pair.send_cq();
+                let placed = message
+                    .signed_answer
+                    .as_ref()
+                    .map(|answer| answer.place(device));
+                let Ok(placed) = placed.transpose() else {
+                    return Verdict::Failed(Syndrome::LocalProtection);
+                };
+                device.report_wrong(cqn, qpn, &message.wrong);
+                device.report_wrong(cqn, qpn, &placed.unwrap_or_default());
                 Verdict::Done(bytes)
             }
             Answer::Refused(syndrome) => Verdict::Failed(syndrome),

@@ -138,6 +138,8 @@ impl Fabric {
                 },
                 payload: Payload::Inline(letter.mad.to_vec()),
                 answer: Vec::new(),
+                wrong: Vec::new(),
+                signed_answer: None,
                 remote_address: 0,
                 remote_key: 0,
                 solicited: false,

@@ -7,6 +7,7 @@ use crate::layout::queue::mkey;
 use crate::layout::{Field, be16, be32, be64, part};
 use crate::memory_key::{Access, Mode, READABLE, Right, WRITABLE, mode};
 use crate::objects::{Indirect, MemoryKey, Translation};
+use crate::signature::{BSF, Bsf};
 
 const CONTROL: usize = 16;
 const FLAGS: usize = CONTROL;
@@ -46,6 +47,23 @@ const FIELDS: &[(u32, Field)] = &[
 ];
 const MASK_LENGTH: u32 = 0;
 const MASK_START: u32 = 6;
+const MASK_SIGNATURE_ERRORS: u32 = 9;
+const MASK_SIGNED: u32 = 12;
+/// The change waits for what was posted before it: here it does so anyway.
+const MASK_SMALL_FENCE: u32 = 23;
+
+/// All bits of a mask that have a meaning here.
+fn known() -> u64 {
+    let others = [
+        MASK_LENGTH,
+        MASK_START,
+        MASK_SIGNATURE_ERRORS,
+        MASK_SIGNED,
+        MASK_SMALL_FENCE,
+    ];
+    let fields = FIELDS.iter().map(|(bit, _)| *bit);
+    fields.chain(others).fold(0, |mask, bit| mask | 1 << bit)
+}
 
 /// Applies a request; the key is named by the immediate field of the control segment.
 pub(super) fn apply(
@@ -63,8 +81,12 @@ pub(super) fn apply(
         (be32(bytes, OFFSET_HIGH) as usize) << 16 | usize::from(be16(bytes, OFFSET))
     };
     let mask = be64(bytes, MASK);
+    if mask & !known() != 0 {
+        return Err("fields that are not known");
+    }
     let context = part(bytes, CONTEXT, mkey::LEN);
     let target = device.mkeys.get(key >> 8).ok_or("no such key")?;
+    let signs = signatures(device, target, bytes, flags, octowords, mask)?;
     let free = mkey::FREE.is_set(&target.context);
     match flags >> 5 & 3 {
         FAIL_IF_FREE if free => return Err("the key is free"),
@@ -89,7 +111,8 @@ pub(super) fn apply(
     };
     let in_part = flags & FLAG_OFFSET != 0;
     let target = device.mkeys.get_mut(key >> 8).ok_or("no such key")?;
-    let before = target.context.clone();
+    let before = (target.context.clone(), target.bsf);
+    signs.apply(&context, target);
     for (bit, field) in FIELDS {
         if mask >> bit & 1 != 0 {
             field.copy(&context, &mut target.context);
@@ -111,7 +134,90 @@ pub(super) fn apply(
         Some(Mode::Physical | Mode::Device) => Err("the key has no translation list"),
         None => Err("access mode"),
     };
-    loaded.inspect_err(|_| target.context = before)
+    loaded.inspect_err(|_| (target.context, target.bsf) = before)
+}
+
+/// What a request says about a key's signatures.
+struct Signs {
+    bsf: Option<Bsf>,
+    mask: u64,
+}
+
+impl Signs {
+    fn apply(&self, context: &[u8], target: &mut MemoryKey) {
+        if let Some(bsf) = self.bsf {
+            target.bsf = Some(bsf);
+        }
+        if self.mask >> MASK_SIGNED & 1 != 0 {
+            mkey::SIGNED.copy(context, &mut target.context);
+        }
+        if self.mask >> MASK_SIGNATURE_ERRORS & 1 != 0 {
+            mkey::SIGNATURE_ERRORS.copy(context, &mut target.context);
+        }
+    }
+}
+
+fn signatures(
+    device: &Device,
+    target: &MemoryKey,
+    bytes: &[u8],
+    flags: u8,
+    octowords: usize,
+    mask: u64,
+) -> Result<Signs, &'static str> {
+    let signs = mask >> MASK_SIGNED & 1 != 0;
+    let counts = mask >> MASK_SIGNATURE_ERRORS & 1 != 0;
+    // The field is the offset in the translation, if there is one.
+    let length = match flags & FLAG_OFFSET {
+        0 => usize::from(be16(bytes, OFFSET)) * 16,
+        _ => 0,
+    };
+    let none = Signs { bsf: None, mask };
+    if !signs && !counts && length == 0 {
+        return Ok(none);
+    }
+    if !device.config.signatures {
+        return Err("signatures, which are not announced");
+    }
+    if mkey::BSF_OCTOWORDS.get(&target.context) == 0 {
+        return Err("signatures of a key without room for them");
+    }
+    if length == 0 {
+        let on = mkey::SIGNED.is_set(&part(bytes, CONTEXT, mkey::LEN));
+        if signs && on && target.bsf.is_none() {
+            return Err("signatures without a byte stream format");
+        }
+        return Ok(none);
+    }
+    if !signs || flags & FLAG_INLINE == 0 {
+        return Err("a byte stream format that is not inline or not enabled");
+    }
+    if length != BSF {
+        return Err("more than one byte stream format");
+    }
+    let at = TRANSLATION + octowords * 16;
+    let bsf = bytes.get(at..at + BSF).ok_or("no byte stream format")?;
+    let bsf = Some(Bsf::parse(bsf)?);
+    Ok(Signs { bsf, mask })
+}
+
+/// Carries out a request that sets a protected sequence of values (PSV).
+pub(super) fn set_psv(device: &mut Device, bytes: &[u8], pd: u32) -> Result<(), &'static str> {
+    const INDEX: usize = CONTROL;
+    const SYNDROME: usize = CONTROL + 4;
+    const SIGNATURE: usize = CONTROL + 8;
+    if bytes.len() != CONTROL + 16 || be32(bytes, SYNDROME) != 0 {
+        return Err("segment of a PSV");
+    }
+    let psv = device
+        .psvs
+        .get_mut(be32(bytes, INDEX))
+        .ok_or("no such PSV")?;
+    if psv.pd != pd {
+        return Err("a PSV of another protection domain");
+    }
+    psv.signature = Some(be64(bytes, SIGNATURE));
+    Ok(())
 }
 
 /// The size a key was created with, in octowords; the last block may extend beyond it.

@@ -18,6 +18,7 @@ pub(crate) mod opcode {
     pub(crate) const FETCH_ADD: u8 = 0x12;
     pub(crate) const MASKED_COMPARE_SWAP: u8 = 0x14;
     pub(crate) const MASKED_FETCH_ADD: u8 = 0x15;
+    pub(crate) const SET_PSV: u8 = 0x20;
     pub(crate) const UMR: u8 = 0x25;
 }
 
@@ -127,7 +128,8 @@ pub(crate) fn parse(bytes: &[u8], service: Service) -> Result<WorkRequest, Malfo
         segments: Vec::new(),
         inline: None,
     };
-    if matches!(control.opcode, opcode::NOP | opcode::UMR) {
+    let whole = [opcode::NOP, opcode::UMR, opcode::SET_PSV];
+    if whole.contains(&control.opcode) {
         return Ok(request);
     }
     let mut at = UNIT;

@@ -31,6 +31,8 @@ mod program;
 #[cfg(test)]
 mod registration;
 #[cfg(test)]
+mod signatures;
+#[cfg(test)]
 mod strict;
 #[cfg(test)]
 mod subnet;

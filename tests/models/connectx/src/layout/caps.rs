@@ -24,12 +24,15 @@ pub(crate) mod general {
     pub(crate) const LOG_MAX_MRW_SIZE: Field = field(0x20, 22, 16);
     pub(crate) const MAX_INDIRECTION: Field = field(0x20, 31, 24);
     pub(crate) const FIXED_BUFFER: Field = bit(0x20, 23);
+    pub(crate) const LOG_MAX_BSF_LIST: Field = field(0x20, 13, 8);
     pub(crate) const EXTENDED_OFFSET: Field = bit(0x20, 7);
     pub(crate) const NULL_KEY: Field = bit(0x20, 6);
     pub(crate) const LOG_MAX_KLM_LIST: Field = field(0x20, 5, 0);
     pub(crate) const QPC_EXTENSION: Field = bit(0x24, 29);
     pub(crate) const LOG_MAX_RA_REQ_DC: Field = field(0x24, 21, 16);
     pub(crate) const LOG_MAX_RA_RES_DC: Field = field(0x24, 5, 0);
+    pub(crate) const SIGNATURE_CRC64: Field = bit(0x28, 24);
+    pub(crate) const SIGNATURE_CRC32C: Field = bit(0x28, 23);
     pub(crate) const RTS2RTS_SOURCE_PORT: Field = bit(0x28, 14);
     pub(crate) const LOG_MAX_RA_REQ_QP: Field = field(0x28, 21, 16);
     pub(crate) const LOG_MAX_RA_RES_QP: Field = field(0x28, 5, 0);
@@ -46,9 +49,12 @@ pub(crate) mod general {
     pub(crate) const PORT_TYPE: Field = field(0x34, 9, 8);
     pub(crate) const NUM_PORTS: Field = field(0x34, 7, 0);
     pub(crate) const LOG_MAX_MSG: Field = field(0x38, 28, 24);
+    pub(crate) const BLOCKS_OF_4048: Field = bit(0x3c, 15);
     pub(crate) const CQE_VERSION: Field = field(0x3c, 3, 0);
     pub(crate) const UMR_SIZE_DISABLED: Field = bit(0x40, 24);
     pub(crate) const SCATTER_TO_CQE: Field = bit(0x40, 10);
+    pub(crate) const SIGNATURE_ERROR_ENTRY: Field = bit(0x40, 13);
+    pub(crate) const SIGNATURES: Field = bit(0x40, 8);
     pub(crate) const DCT: Field = bit(0x40, 5);
     pub(crate) const QOS: Field = bit(0x40, 4);
     pub(crate) const ATOMIC: Field = bit(0x40, 1);
@@ -86,6 +92,7 @@ pub(crate) mod general {
     pub(crate) const LOG_MAX_UCTX: Field = field(0x8c, 28, 24);
     pub(crate) const LOG_MAX_UMEM: Field = field(0x8c, 20, 16);
     pub(crate) const MAX_EQS: Field = field(0x8c, 15, 0);
+    pub(crate) const SIGNATURE_ERROR_SIDE: Field = bit(0x90, 31);
     pub(crate) const FREQUENCY_MHZ: Field = word(0x98);
     pub(crate) const FREQUENCY_KHZ: Field = word(0x9c);
     pub(crate) const UARS_PER_PAGE: Field = word(0xa4);

@@ -118,7 +118,7 @@ pub(crate) mod dct {
 
 /// `mkc`, 64 bytes.
 pub(crate) mod mkey {
-    use super::{Field, Wide, bit, field};
+    use super::{Field, Wide, bit, field, word};
     pub(crate) const LEN: usize = 64;
     pub(crate) const FREE: Field = bit(0x00, 30);
     pub(crate) const MODE_HIGH: Field = field(0x00, 28, 26);
@@ -132,11 +132,18 @@ pub(crate) mod mkey {
     pub(crate) const QPN: Field = field(0x04, 31, 8);
     pub(crate) const KEY: Field = field(0x04, 7, 0);
     pub(crate) const LENGTH64: Field = bit(0x0c, 31);
+    /// What passes is checked and changed as the byte stream format says.
+    pub(crate) const SIGNED: Field = bit(0x0c, 30);
+    /// The lowest bit of the number of signature errors with the next one.
+    pub(crate) const SIGNATURE_ERRORS: Field = bit(0x0c, 26);
     pub(crate) const REMOTE_INVALIDATE: Field = bit(0x0c, 24);
     pub(crate) const PD: Field = field(0x0c, 23, 0);
     pub(crate) const START: Wide = Wide(0x10);
     pub(crate) const LENGTH: Wide = Wide(0x18);
+    /// Size of the byte stream formats in 16-byte units.
+    pub(crate) const BSF_OCTOWORDS: Field = word(0x20);
     pub(crate) const RELAXED_READ: Field = bit(0x38, 6);
+    pub(crate) const ENCRYPTED: Field = field(0x3c, 28, 27);
     /// Size of the key's translation in 16-byte units.
     pub(crate) const OCTOWORDS: Field = field(0x34, 31, 0);
     pub(crate) const LOG_PAGE: Field = field(0x38, 5, 0);

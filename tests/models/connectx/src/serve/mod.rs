@@ -42,6 +42,8 @@ pub struct Service {
     pub umr: bool,
     /// Whether pages of memory keys may be absent until they are needed (on-demand paging).
     pub paging: bool,
+    /// Whether memory keys may have signatures.
+    pub signatures: bool,
     /// The adapter that the functions are modelled on.
     pub adapter: Option<Arc<Adapter>>,
     /// Whether the first report of incorrect use ends the server with an error.
@@ -118,6 +120,7 @@ pub fn serve(service: &Service, trace: Arc<Trace>) -> Result<(), ServeError> {
             blueflame: service.blueflame,
             umr: service.umr,
             paging: service.paging,
+            signatures: service.signatures,
             adapter: service.adapter.clone(),
             inline_headers: ethernet_before % 2 == 1,
             ..FunctionConfig::numbered(*kind, number)

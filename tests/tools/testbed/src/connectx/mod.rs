@@ -91,6 +91,7 @@ pub struct Connectx {
     blueflame: bool,
     umr: bool,
     odp: bool,
+    signatures: bool,
     subnet_administrator: bool,
     time_divisor: Option<u32>,
     adapter: Option<PathBuf>,
@@ -107,6 +108,7 @@ impl Connectx {
             blueflame: false,
             umr: false,
             odp: false,
+            signatures: false,
             subnet_administrator: false,
             time_divisor: None,
             adapter: None,
@@ -147,6 +149,13 @@ impl Connectx {
     #[must_use]
     pub fn on_demand_paging(mut self) -> Self {
         self.odp = true;
+        self
+    }
+
+    /// Memory keys may have signatures: integrity fields behind blocks of data.
+    #[must_use]
+    pub fn signatures(mut self) -> Self {
+        self.signatures = true;
         self
     }
 
@@ -215,6 +224,7 @@ impl Connectx {
             (self.blueflame, "--blueflame"),
             (self.umr, "--umr"),
             (self.odp, "--odp"),
+            (self.signatures, "--signatures"),
             (self.subnet_administrator, "--subnet-administrator"),
         ] {
             if wanted {

@@ -8,6 +8,7 @@ use crate::device::Device;
 use crate::engine::atomic::Atomic;
 use crate::engine::completion::{self, Completion, Opcode, Syndrome};
 use crate::engine::event::{self, QpEvent};
+use crate::engine::integrity::Signed;
 use crate::engine::message::{Action, Answer, Message, Payload, rnr_code_delay, rnr_delay};
 use crate::engine::misbehave;
 use crate::engine::paging::{self, Need, Side, Standing};
@@ -275,6 +276,17 @@ fn invalidate_key(device: &mut Device, key: u32, pd: u32, really: bool) -> Resul
     Ok(())
 }
 
+fn remote_access(message: &Message, end: &Endpoint, length: u64, right: Right) -> Access {
+    Access {
+        key: message.remote_key,
+        address: message.remote_address,
+        length,
+        pd: end.pd,
+        qpn: end.qpn,
+        right,
+    }
+}
+
 fn remote(
     device: &mut Device,
     message: &Message,
@@ -283,14 +295,7 @@ fn remote(
     right: Right,
 ) -> Result<Vec<Span>, KeyError> {
     let mut spans = Vec::new();
-    let access = Access {
-        key: message.remote_key,
-        address: message.remote_address,
-        length,
-        pd: end.pd,
-        qpn: end.qpn,
-        right,
-    };
+    let access = remote_access(message, end, length, right);
     match device.translate(access, &mut spans) {
         Ok(()) => Ok(spans),
         Err(KeyError::Absent) if requested_by_remote(device, message, end, length, right) => {
@@ -344,16 +349,35 @@ fn write(
     if !end.write {
         return refuse(device, end, Syndrome::RemoteAccess, QpEvent::AccessError);
     }
-    let spans = match remote(device, message, end, length, Right::RemoteWrite) {
-        Ok(spans) => spans,
-        Err(reason) => return denied(device, end, reason),
+    let access = remote_access(message, end, length, Right::RemoteWrite);
+    let (signed, spans) = match device.signed(access) {
+        Ok(Some(signed)) => (Some(signed), Vec::new()),
+        Ok(None) => match remote(device, message, end, length, Right::RemoteWrite) {
+            Ok(spans) => (None, spans),
+            Err(reason) => return denied(device, end, reason),
+        },
+        Err(reason) => {
+            device.report_key(&access, reason);
+            return denied(device, end, reason);
+        }
     };
     let posted = match immediate.map(|_| receive::take(device, end.pool)) {
         Some(None) => return no_receive(end),
         Some(posted) => posted,
         None => None,
     };
-    if message
+    if let Some(signed) = signed {
+        let mut wrong = Vec::new();
+        let bytes = message.payload.bytes(&**source, length as usize);
+        let bytes = bytes.map_err(|_| KeyError::Translation);
+        match bytes.and_then(|bytes| device.write_signed(&signed, &bytes, &mut wrong)) {
+            Ok(()) => device.report_wrong(end.cqn, end.qpn, &wrong),
+            Err(reason) => {
+                device.report_key(&access, reason);
+                return denied(device, end, reason);
+            }
+        }
+    } else if message
         .payload
         .copy(&**source, &*device.memory, &spans)
         .is_err()
@@ -388,6 +412,15 @@ fn read(
     if !end.read {
         return refuse(device, end, Syndrome::RemoteAccess, QpEvent::AccessError);
     }
+    let access = remote_access(message, end, length, Right::RemoteRead);
+    match device.signed(access) {
+        Ok(Some(signed)) => return read_signed(device, source, message, end, (access, &signed)),
+        Ok(None) => {}
+        Err(reason) => {
+            device.report_key(&access, reason);
+            return denied(device, end, reason);
+        }
+    }
     let spans = match remote(device, message, end, length, Right::RemoteRead) {
         Ok(spans) => spans,
         Err(reason) => return denied(device, end, reason),
@@ -398,6 +431,32 @@ fn read(
     match Payload::Memory(spans).copy(&*device.memory, &**source, &message.answer) {
         Ok(()) => {
             misbehave::arrived(device, &**source, &message.answer);
+            Answer::Done(length)
+        }
+        Err(_) => refuse(device, end, Syndrome::RemoteOperation, QpEvent::AccessError),
+    }
+}
+
+/// A read through a key with signatures.
+fn read_signed(
+    device: &mut Device,
+    source: &Arc<dyn GuestMemory>,
+    message: &Message,
+    end: &Endpoint,
+    (access, signed): (Access, &Signed),
+) -> Answer {
+    let mut wrong = Vec::new();
+    let bytes = match device.read_signed(signed, &mut wrong) {
+        Ok(bytes) => bytes,
+        Err(reason) => {
+            device.report_key(&access, reason);
+            return denied(device, end, reason);
+        }
+    };
+    let length = bytes.len() as u64;
+    match Payload::Inline(bytes).copy(&*device.memory, &**source, &message.answer) {
+        Ok(()) => {
+            device.report_wrong(end.cqn, end.qpn, &wrong);
             Answer::Done(length)
         }
         Err(_) => refuse(device, end, Syndrome::RemoteOperation, QpEvent::AccessError),

@@ -7,12 +7,14 @@ use super::Endpoint;
 use crate::device::Device;
 use crate::engine::completion::{self, Completion, Opcode, Syndrome};
 use crate::engine::header::{self, GRH};
+use crate::engine::integrity;
 use crate::engine::message::{Answer, Message, Payload};
 use crate::engine::misbehave;
 use crate::engine::paging::{self, Need, Side};
 use crate::engine::receive::{self, Misfit, Pool};
 use crate::layout::qp;
 use crate::memory::{GuestMemory, Span};
+use crate::memory_key::KeyError;
 use crate::misbehaviour::Misbehaviour;
 use crate::objects::{QueuePair, Service};
 /// The longest message of a connection that is written into its completion: as long as the queue
@@ -59,7 +61,19 @@ pub(super) fn receive_message(
         end.pd
     };
     let inside = (1..=end.inside).contains(&length);
-    let placed =
+    let signed = integrity::received(device, source, message, &posted, pd, end.qpn);
+    let signed = signed.filter(|_| !end.datagram);
+    let inside = inside && signed.is_none();
+    if let Some(Ok(wrong)) = &signed {
+        device.report_wrong(end.cqn, end.qpn, wrong);
+    }
+    let placed = if let Some(written) = signed {
+        written.map(|_| Vec::new()).map_err(|reason| match reason {
+            KeyError::Absent => Misfit::Absent,
+            KeyError::Bounds => Misfit::TooLong,
+            _ => Misfit::Protection,
+        })
+    } else {
         receive::scatter(device, &posted, length + header, pd, end.qpn).and_then(|spans| {
             if inside {
                 let bytes = message.payload.bytes(&**source, completion::LONGEST);
@@ -69,7 +83,8 @@ pub(super) fn receive_message(
             misbehave::arrived(device, &*device.memory, &spans);
             misbehave::lost(device, end.pool, &posted, &spans);
             Ok(Vec::new())
-        });
+        })
+    };
     let mut done = Completion::new(opcode, end.qpn, end.user_index, posted.index);
     done.solicited = message.solicited;
     done.source_lid = message.source_lid;
