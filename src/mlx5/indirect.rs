@@ -2,7 +2,7 @@
 
 use uverbs_core::types::SendFlags;
 use uverbs_core::{Error, ErrorKind, Op, PostError, Result};
-use uverbs_mlx5::{IndirectKey, KeyChange, KeyOptions, Unit};
+use uverbs_mlx5::{IndirectKey, KeyChange, KeyOptions, SignatureChange, Unit};
 
 use crate::transport::{Requests, Transport};
 use crate::{ProtectionDomain, SendBatch};
@@ -11,7 +11,7 @@ impl ProtectionDomain {
     /// `mlx5dv_create_mkey`—creates a key with room for at least `max_entries` pieces of regions of
     /// this protection domain, rounded up to a multiple of 4. It maps nothing and cannot be used
     /// before [`push_key_change`](SendBatch::push_key_change) says what it maps. mlx5 devices only;
-    /// one system call, which waits for the firmware.
+    /// one system call, four for signatures, which wait for the firmware.
     ///
     /// ```no_run
     /// use uverbs::mlx5::{KeyChange, KeyLayout, KeyOptions};
@@ -36,7 +36,7 @@ impl ProtectionDomain {
     /// # Errors
     /// | kind | errno | cause |
     /// |---|---|---|
-    /// | [`Unsupported`](ErrorKind::Unsupported) | – | not an mlx5 device; variants that change, and the device or the kernel (before 6.2) does not announce them |
+    /// | [`Unsupported`](ErrorKind::Unsupported) | – | not an mlx5 device; variants that change, and the device or the kernel (before 6.2) does not announce them; signatures, and the device does not announce them |
     /// | [`InvalidInput`](ErrorKind::InvalidInput) | – | more than 65,532 entries |
     /// | any | any | what the firmware's status means, with status and syndrome |
     #[doc(alias = "mlx5dv_create_mkey")]
@@ -87,6 +87,74 @@ impl<T: Transport> SendBatch<'_, T> {
         let qp = self.of_mlx5()?;
         // SAFETY: the caller promises what the provider requires.
         unsafe { qp.put_key_change(wr_id, flags, change) }
+    }
+
+    /// `mlx5dv_wr_set_mkey_sig_block`—the same of a key that was created with
+    /// [`signatures`](KeyOptions::signatures): up to three requests, of which only the last one
+    /// completes. What passes through the key is then checked against the signatures of the side
+    /// that it comes from, and gets those of the side that it goes to;
+    /// [`IndirectKey::check`] tells what was wrong.
+    ///
+    /// Setting them takes the room of 4 entries in the request.
+    ///
+    /// ```no_run
+    /// use uverbs::mlx5::{
+    ///     BlockSize, Crc, KeyChange, KeyLayout, KeyOptions, Signature, SignatureChange, Signatures,
+    ///     SignedBlocks,
+    /// };
+    /// use uverbs::{AccessFlags, SendFlags};
+    ///
+    /// # fn f(qp: &mut uverbs::QueuePair, pieces: &[uverbs::Sge]) -> Result<(), Box<dyn std::error::Error>> {
+    /// let options = KeyOptions { signatures: true, ..KeyOptions::default() };
+    /// let mut key = qp.pd().create_indirect_key(4, options)?;
+    /// let signatures = Signatures {
+    ///     memory: Some(SignedBlocks {
+    ///         size: BlockSize::Bytes512,
+    ///         signature: Signature::Crc { kind: Crc::Crc32, starts_with_ones: true },
+    ///     }),
+    ///     wire: None,
+    ///     check: 0xf0,
+    ///     copy: None,
+    /// };
+    /// let change = KeyChange {
+    ///     key: key.remote_key(),
+    ///     access: Some(AccessFlags::LOCAL_WRITE),
+    ///     layout: Some(KeyLayout::List(pieces)),
+    /// };
+    /// let set = SignatureChange::Set(&signatures);
+    /// let mut batch = qp.send_batch();
+    /// // SAFETY: the regions of the pieces stay registered, and their memory is not accessed by
+    /// // references, until the key is gone.
+    /// unsafe { batch.push_signed_key_change(7, SendFlags::SIGNALED, &mut key, &change, set) }?;
+    /// batch.submit()?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// As [`push_key_change`](Self::push_key_change); [`PostError::InvalidRequest`] also for a key
+    /// without signatures, another key than that of the change, signatures of a key that maps more
+    /// than 32 bits count, signatures of no side, and bytes to be copied between sides that are not
+    /// the same.
+    ///
+    /// # Safety
+    /// 1. As [`push_key_change`](Self::push_key_change).
+    #[doc(alias = "mlx5dv_wr_set_mkey_sig_block")]
+    #[expect(unsafe_code, reason = "names memory that a device will access")]
+    pub unsafe fn push_signed_key_change(
+        &mut self,
+        wr_id: u64,
+        flags: SendFlags,
+        key: &mut IndirectKey,
+        change: &KeyChange<'_>,
+        signatures: SignatureChange<'_>,
+    ) -> Result<(), PostError>
+    where
+        T: Requests,
+    {
+        let qp = self.of_mlx5()?;
+        // SAFETY: the caller promises what the provider requires.
+        unsafe { qp.put_signed_key_change(wr_id, flags, key, change, signatures) }
     }
 
     /// `mlx5dv_wr_raw_wqe`—puts a request into the ring as it is, in units of 16 bytes in memory

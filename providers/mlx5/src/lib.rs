@@ -40,7 +40,8 @@ pub use cq::{CompletionQueue, Entries, EntrySize, FrameFields, Taken};
 pub use cqe::Results;
 pub use doorbell::Doorbells;
 pub use memory::{
-    DeviceMemory, DeviceMemoryInfo, IndirectKey, KeyOptions, MappedVar, OperationWord, Var, VarKind,
+    DeviceMemory, DeviceMemoryInfo, IndirectKey, KeyOptions, MappedVar, OperationWord,
+    SignatureChange, SignatureError, SignaturePart, Var, VarKind,
 };
 pub use qp::{
     DcDestination, LagPort, MaskedAtomic, QpExtra, QpPlace, QueuePair, RawNumbers, SharedXrcDomain,
@@ -51,6 +52,9 @@ pub use sq::raw::Frame;
 pub use sq::{Prepared, SendBatch, Sender};
 pub use srq::SharedReceiveQueue;
 pub use wqe::layout::{Interleaved, KeyChange, KeyLayout};
+pub use wqe::signature::{
+    BlockSize, Crc, Escape, Guard, Signature, Signatures, SignedBlocks, T10Dif,
+};
 pub use wqe::{Place, Unit};
 
 /// The versions of the driver ABI that this provider supports.

@@ -106,8 +106,16 @@ fn wrong_arguments_are_refused() {
 
 /// What a program prints over each library on two functions of the software ConnectX.
 fn on_connectx(function: Function, libraries: &[Library], name: &str) -> Vec<String> {
+    on_model(
+        Connectx::new(&[function; 2]).on_demand_paging(),
+        libraries,
+        name,
+    )
+}
+
+/// The same on these functions.
+fn on_model(model: Connectx, libraries: &[Library], name: &str) -> Vec<String> {
     let program = compile(name);
-    let model = Connectx::new(&[function; 2]).on_demand_paging();
     let machine = Machine::new(kernel().unwrap()).connectx(model);
     let machine = with_both(machine).unwrap().with_binary(program, name);
     let guest = machine.boot().unwrap();
@@ -173,6 +181,34 @@ fn what_else_the_vendors_functions_return_is_the_same() {
     let said = on_connectx(Function::Roce, &[Ours, Debian], "striding");
     assert_eq!(said[0].lines().count(), 6, "{}", said[0]);
     assert_eq!(said[0], said[1], "ours (left), Debian's (right)");
+}
+
+/// CRC32C of 512 bytes that count in steps of 7, bit by bit.
+fn crc32c_of_steps() -> u32 {
+    !(0..512_u32).fold(u32::MAX, |crc, at| {
+        let [step, ..] = (at * 7).to_le_bytes();
+        (0..8).fold(crc ^ u32::from(step), |crc, _| {
+            crc >> 1 ^ if crc & 1 == 0 { 0 } else { 0x82f6_3b78 }
+        })
+    })
+}
+
+/// The requests that set signatures up, word by word, and what the device does with them: what it
+/// makes, takes away, and finds wrong.
+#[test]
+fn keys_with_signatures_are_the_same() {
+    let model = Connectx::new(&[Function::Ib]).signatures();
+    let said = on_model(model, &[Ours, Debian], "signed");
+    let [ours, debian] = [&said[0], &said[1]];
+    assert!(ours.matches(":PSV1").count() > 20, "{ours}");
+    let crc = crc32c_of_steps()
+        .to_be_bytes()
+        .map(|byte| format!("{byte:02x}"));
+    assert!(ours.contains(&crc.join(" ")), "{crc:?}: {ours}");
+    for part in 1..=3 {
+        assert!(ours.contains(&format!("type {part} expected")), "{ours}");
+    }
+    assert_eq!(ours, debian, "ours (left), Debian's (right)");
 }
 
 /// Gives the other end of the cable to a host of its own.

@@ -168,6 +168,22 @@ impl Checksums {
     }
 }
 
+/// A wrong signature, as the device reports it of a key.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) struct KeyReport {
+    /// Which part of it is wrong.
+    pub(crate) syndrome: u16,
+    /// 0: of a block.
+    pub(crate) of: u8,
+    /// 0: on the wire; 1: in memory.
+    pub(crate) side: u8,
+    /// The whole signature that came, and the one that was computed.
+    pub(crate) expected: u64,
+    pub(crate) actual: u64,
+    /// Where its block begins.
+    pub(crate) offset: u64,
+}
+
 /// The bits of the number of a queue.
 const OWNER: u32 = 0xff_ffff;
 
@@ -270,6 +286,23 @@ impl<'r> Entry<'r> {
     /// Bytes 48 to 55: the syndrome is the last one, the vendor's syndrome is before it.
     fn syndromes(&self) -> u64 {
         u64::from_be(self.block.word(6))
+    }
+
+    /// The key that an entry is about, and what it reports (`struct mlx5_sigerr_cqe` of rdma-core's
+    /// `providers/mlx5/cq.c`).
+    #[cold]
+    pub(crate) fn key_report(&self) -> (u32, KeyReport) {
+        let word = |at| u64::from_be(self.block.word(at));
+        let (high, low, about) = (word(2), word(3), word(4));
+        let report = KeyReport {
+            syndrome: (about >> 48) as u16,
+            of: (about >> 40) as u8 & 7,
+            side: (about >> 32) as u8 & 7,
+            expected: high & !0xffff_ffff | low >> 32,
+            actual: high << 32 | low & 0xffff_ffff,
+            offset: word(5),
+        };
+        (about as u32, report)
     }
 
     /// Whether a failed receive met a page fault.

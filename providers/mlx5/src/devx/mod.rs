@@ -12,6 +12,7 @@ mod object;
 mod query;
 mod reply;
 mod reserved;
+mod signatures;
 mod uar;
 mod umem;
 
@@ -33,6 +34,7 @@ pub use mapping::AddressMapping;
 pub use object::{DevxObject, Parent};
 pub use query::{QueryReplies, QueryReply};
 pub use reserved::ReservedNumbers;
+pub use signatures::SignatureCaps;
 pub use uar::DevxUar;
 pub use umem::{Umem, UmemInit, UmemMemory};
 

@@ -51,6 +51,7 @@ static KIND: Kind = Kind {
 const ID24: Field = field(0x08, 23, 0);
 const ID32: Field = word(0x08);
 const ELEMENT_ID: Field = word(0x10);
+const PSV_INDEX: Field = field(0x10, 23, 0);
 
 impl Devx {
     /// `mlx5dv_devx_obj_create`—has the firmware create an object. `parents` are the objects that
@@ -274,6 +275,7 @@ const fn id_field(created_by: u16) -> Field {
     match created_by {
         opcode::CREATE_GENERAL_OBJECT => ID32,
         opcode::CREATE_SCHEDULING_ELEMENT => ELEMENT_ID,
+        opcode::CREATE_PSV => PSV_INDEX,
         _ => ID24,
     }
 }

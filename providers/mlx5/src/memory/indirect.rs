@@ -6,10 +6,12 @@ use std::sync::Arc;
 use uverbs_core::types::{LocalKey, RemoteKey};
 use uverbs_core::{DestroyError, Error, ErrorKind, Op, Result};
 
+use super::signed::Signed;
 use crate::context::{Context, ProtectionDomain};
 use crate::devx::{Devx, DevxObject};
 use crate::prm::{Field, Mailbox, bit, field, opcode, word};
 use crate::wqe::layout::BLOCK;
+use crate::wqe::signature::BSF_UNITS;
 
 /// Bytes of the command, without a translation.
 const LENGTH: usize = 0x110;
@@ -27,9 +29,14 @@ const QPN: Field = context(field(0x04, 31, 8));
 const REMOTE_INVALIDATE: Field = context(bit(0x0c, 24));
 const PD: Field = context(field(0x0c, 23, 0));
 const OCTOWORDS: Field = context(word(0x34));
+const SIGNED: Field = context(bit(0x0c, 30));
+const BSF_OCTOWORDS: Field = context(word(0x20));
 
 /// `MLX5_MKC_ACCESS_MODE_KLMS`: a list of keys.
 const KEYS: u32 = 2;
+/// Room for signatures.
+const BSF_OCTOWORDS_OF_SIGNATURES: u32 = 4;
+const _: () = assert!(BSF_UNITS == 4, "one byte stream format");
 /// It belongs to no queue pair.
 const NO_QPN: u32 = 0xff_ffff;
 
@@ -41,6 +48,8 @@ pub struct KeyOptions {
     /// `MLX5DV_MKEY_INIT_ATTR_FLAGS_UPDATE_TAG`—requests may change the variant, the lowest 8 bits
     /// of the key.
     pub changes_variant: bool,
+    /// `MLX5DV_MKEY_INIT_ATTR_FLAGS_BLOCK_SIGNATURE`—it may have signatures behind blocks of data.
+    pub signatures: bool,
 }
 
 /// `mlx5dv_mkey`—a memory key that maps pieces of regions. It maps nothing before a request says
@@ -51,16 +60,18 @@ pub struct IndirectKey {
     object: DevxObject,
     max_entries: u16,
     options: KeyOptions,
+    pub(super) signed: Option<Box<Signed>>,
 }
 
 impl IndirectKey {
     /// `mlx5dv_create_mkey`—creates a key with room for at least this many entries.
     ///
-    /// One system call; it waits for the firmware.
+    /// One system call, four for signatures; each waits for the firmware.
     ///
     /// # Errors
     /// [`Unsupported`](ErrorKind::Unsupported): `changes_variant`, and the device or the kernel
-    /// (before 6.2) does not announce it; no firmware commands in this context. Otherwise the errno
+    /// (before 6.2) does not announce it; `signatures`, and the device does not announce them; no
+    /// firmware commands in this context. Otherwise the errno
     /// for the firmware's status.
     #[doc(alias = "mlx5dv_create_mkey")]
     #[doc(hidden)] // Users have no such handle: the facade calls it.
@@ -88,11 +99,28 @@ impl IndirectKey {
         command.set(QPN, NO_QPN);
         command.set(REMOTE_INVALIDATE, options.remote_invalidate.into());
         let devx = Devx::new(context.file());
-        let object = devx.create_harmless(&command, 16, [Arc::clone(pd.object())])?;
+        let mut parents = vec![Arc::clone(pd.object())];
+        let psvs = if options.signatures {
+            if !devx.signature_caps()?.signatures {
+                let error = Error::new(op, ErrorKind::Unsupported);
+                return Err(error.fact("signatures", true));
+            }
+            command.set(SIGNED, 1);
+            command.set(BSF_OCTOWORDS, BSF_OCTOWORDS_OF_SIGNATURES);
+            let psv = || devx.psv(pd.number(), pd.object());
+            let psvs = [psv()?, psv()?];
+            parents.extend(psvs.iter().map(|psv| psv.parent().0));
+            Some(psvs)
+        } else {
+            None
+        };
+        let object = devx.create_harmless(&command, 16, parents)?;
+        let signed = psvs.map(|psvs| Signed::new(object.id(), &psvs, context.trackers()));
         Ok(Self {
             object,
             max_entries,
             options,
+            signed: signed.map(Box::new),
         })
     }
 
@@ -129,11 +157,13 @@ impl IndirectKey {
             object,
             max_entries,
             options,
+            signed,
         } = self;
         let again = |object| Self {
             object,
             max_entries,
             options,
+            signed,
         };
         object.destroy().map_err(|refused| refused.map(again))
     }
@@ -146,9 +176,11 @@ mod tests {
     use uverbs_core::Errno;
     use uverbs_uapi::mlx5_user_ioctl_cmds::{
         MLX5_IB_ATTR_DEVX_OBJ_CREATE_CMD_IN, MLX5_IB_ATTR_DEVX_OBJ_CREATE_CMD_OUT,
+        MLX5_IB_ATTR_DEVX_OTHER_CMD_OUT,
     };
 
     use super::*;
+    use crate::prm::CAP_REPLY_LEN;
     use crate::tests::scripted::Scripted;
 
     fn created(options: KeyOptions) -> (IndirectKey, Vec<u32>) {
@@ -190,6 +222,52 @@ mod tests {
         });
         assert_eq!(command[7] >> 24, 1);
         assert!(key.options().remote_invalidate);
+    }
+
+    /// A reply in which the device announces signatures, if it `has` them.
+    fn announce(kernel: &Scripted, has: bool) {
+        let mut reply = vec![0; CAP_REPLY_LEN];
+        if has {
+            reply[0x10 + 0x42] = 1;
+            reply[0x10 + 0x90] = 0x80;
+        }
+        kernel.answer(MLX5_IB_ATTR_DEVX_OTHER_CMD_OUT, &reply);
+    }
+
+    #[test]
+    fn a_key_with_signatures_comes_after_its_psvs() {
+        let (kernel, context) = Scripted::context(0);
+        let pd = kernel.pd(&context);
+        let options = KeyOptions {
+            signatures: true,
+            ..KeyOptions::default()
+        };
+        announce(&kernel, false);
+        let error = IndirectKey::create(&context, &pd, 5, options).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Unsupported, "{error}");
+        announce(&kernel, true);
+        let mut answer = [0; 32];
+        answer[8..12].copy_from_slice(&0x12_3456_u32.to_be_bytes());
+        answer[16..20].copy_from_slice(&0x77_u32.to_be_bytes());
+        kernel.answer(MLX5_IB_ATTR_DEVX_OBJ_CREATE_CMD_OUT, &answer);
+        let key = IndirectKey::create(&context, &pd, 5, options).unwrap();
+        let sent = kernel.take_inputs(MLX5_IB_ATTR_DEVX_OBJ_CREATE_CMD_IN);
+        let sent: Vec<_> = sent.into_iter().filter(|bytes| !bytes.is_empty()).collect();
+        let opcodes: Vec<_> = sent.iter().map(|bytes| [bytes[0], bytes[1]]).collect();
+        assert_eq!(opcodes, [[6, 0], [6, 0], [2, 0]]);
+        // One of this domain.
+        assert_eq!(sent[0][8] >> 4, 1);
+        assert_eq!(sent[0][9..12], sent[2][0x1d..0x20]);
+        // Enabled, with room for one byte stream format.
+        assert_eq!((sent[2][0x1c], sent[2][0x33]), (0x40, 4));
+        assert_eq!(key.check().unwrap(), None);
+        kernel.take_calls();
+        key.destroy().unwrap();
+        // It goes before them.
+        assert_eq!(kernel.take_calls().len(), 3);
+        let (plain, _) = created(KeyOptions::default());
+        let error = plain.check().unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::InvalidInput, "{error}");
     }
 
     #[test]

@@ -4,8 +4,10 @@
 mod data_direct;
 mod dm;
 mod indirect;
+mod signed;
 mod var;
 
 pub use dm::{DeviceMemory, DeviceMemoryInfo, OperationWord};
 pub use indirect::{IndirectKey, KeyOptions};
+pub use signed::{SignatureChange, SignatureError, SignaturePart};
 pub use var::{MappedVar, Var, VarKind};

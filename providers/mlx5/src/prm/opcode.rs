@@ -24,6 +24,8 @@ pub const ALLOC_PD: u16 = 0x800;
 pub const ALLOC_TRANSPORT_DOMAIN: u16 = 0x816;
 /// Creates an element of the scheduling tree, by the kernel's command.
 pub const CREATE_SCHEDULING_ELEMENT: u16 = 0x782;
+/// Creates protected sequences of values.
+pub const CREATE_PSV: u16 = 0x600;
 /// Queries the bond of a device's ports.
 pub const QUERY_LAG: u16 = 0x842;
 /// Modifies a transport interface of sends.

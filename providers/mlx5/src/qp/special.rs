@@ -5,6 +5,7 @@ use uverbs_core::PostError;
 use uverbs_core::types::{Address, QpType, Remote, SendFlags, SendRequest, Sge, WcOpcode};
 
 use super::{QueuePair, Role};
+use crate::memory::{IndirectKey, SignatureChange};
 use crate::sq::raw::Frame;
 use crate::wqe::layout::KeyChange;
 use crate::wqe::operations::Operations;
@@ -151,6 +152,41 @@ impl QueuePair {
             return Err(PostError::UnsupportedOperation);
         }
         self.send_ring()?.put_key_change(wr_id, flags, change)
+    }
+
+    /// The same of a key that was created with signatures: up to three requests, of which only the
+    /// last one completes.
+    ///
+    /// A byte stream format takes the room of 4 entries.
+    ///
+    /// # Errors
+    /// As [`put_key_change`](Self::put_key_change); [`PostError::InvalidRequest`] also for a key
+    /// without signatures, another key than that of the change, signatures of a key that maps more
+    /// than 32 bits count, signatures of no side, and bytes to be copied between sides that are not
+    /// the same.
+    ///
+    /// # Safety
+    /// As [`put_key_change`](Self::put_key_change).
+    #[doc(alias = "mlx5dv_wr_set_mkey_sig_block")]
+    #[allow(unsafe_code, reason = "names memory that a device will access")]
+    pub unsafe fn put_signed_key_change(
+        &mut self,
+        wr_id: u64,
+        flags: SendFlags,
+        key: &mut IndirectKey,
+        change: &KeyChange<'_>,
+        signatures: SignatureChange<'_>,
+    ) -> Result<(), PostError> {
+        if self.base.kind != QpType::Rc {
+            return Err(PostError::UnsupportedOperation);
+        }
+        if (key.remote_key().raw() ^ change.key.raw()) >> 8 != 0 {
+            return Err(PostError::InvalidRequest);
+        }
+        let ring = self.send_ring()?;
+        key.sign(change, signatures, |signing| {
+            ring.put_signed_key_change(wr_id, flags, change, signing)
+        })
     }
 
     /// `mlx5dv_wr_raw_wqe`—puts a request as it is, but for its place in the ring. Its completion,

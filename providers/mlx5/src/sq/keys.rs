@@ -8,6 +8,7 @@ use crate::tracker::SentKind;
 use crate::wqe::layout::{BLOCK, HEAD_UNITS, KeyChange};
 use crate::wqe::operations::Operations;
 use crate::wqe::request::Kind;
+use crate::wqe::signature::{self, Signing};
 use crate::wqe::{self, BLOCK_UNITS, MAX_UNITS, UNIT, Unit, control, opcode};
 
 /// The number of units in the control segment of a request.
@@ -28,6 +29,18 @@ impl SendRing {
         flags: SendFlags,
         change: &KeyChange<'_>,
     ) -> Result<(), PostError> {
+        self.put_signed_key_change(wr_id, flags, change, &Signing::default())
+    }
+
+    /// The same with what it says of signatures: several requests, of which only the last one
+    /// completes.
+    pub(crate) fn put_signed_key_change(
+        &mut self,
+        wr_id: u64,
+        flags: SendFlags,
+        change: &KeyChange<'_>,
+        signing: &Signing,
+    ) -> Result<(), PostError> {
         if !self.limits.operations.contains(Operations::CHANGE_KEY) {
             return Err(PostError::UnsupportedOperation);
         }
@@ -38,13 +51,16 @@ impl SendRing {
         let room = room.min(((self.limits.max_inline + 4) / UNIT) as usize);
         // Whole blocks are loaded.
         let room = room - room % usize::from(BLOCK);
-        if padded > room {
+        let behind = signing.units();
+        if padded + behind > room {
             let requested = u32::try_from(entries).unwrap_or(u32::MAX);
-            let max = u32::try_from(room).unwrap_or(u32::MAX);
+            let max = u32::try_from(room.saturating_sub(behind)).unwrap_or(u32::MAX);
             return Err(PostError::TooManySges { requested, max });
         }
-        let head = change.head()?;
-        let at = self.admit()?;
+        let mut head = change.head()?;
+        signing.put(&mut head);
+        let mut psvs = signing.psvs.iter().flatten().peekable();
+        let at = self.admit_more(psvs.clone().count())?;
         let mut writer = self.writer(at);
         writer.units(&head);
         if let Some(layout) = &change.layout {
@@ -53,13 +69,47 @@ impl SendRing {
         for _ in entries..padded {
             writer.unit([0; 2]);
         }
+        for unit in signing.signs.iter().flatten() {
+            writer.unit(*unit);
+        }
         let at = writer.at;
         let kind = Kind {
             fence: control::SMALL_FENCE,
             ..Kind::new(opcode::UMR, change.key.raw(), WcOpcode::Driver1)
         };
-        self.commit_as(wr_id, flags, kind, at, SentKind::KEY_CHANGE);
+        let quiet = flags.difference(SendFlags::SIGNALED);
+        if psvs.peek().is_none() {
+            self.commit_as(wr_id, flags, kind, at, SentKind::KEY_CHANGE);
+            return Ok(());
+        }
+        self.commit_silently(wr_id, quiet, kind, at, SentKind::KEY_CHANGE);
+        while let Some((number, value)) = psvs.next() {
+            let flags = if psvs.peek().is_some() { quiet } else { flags };
+            let first = self.end.block.wrapping_mul(BLOCK_UNITS).wrapping_add(1);
+            let mut writer = self.writer(first);
+            writer.unit(signature::psv(*number, *value));
+            let at = writer.at;
+            let kind = Kind {
+                fence: control::SMALL_FENCE,
+                ..Kind::new(opcode::SET_PSV, 0, WcOpcode::Driver1)
+            };
+            self.commit_as(wr_id, flags, kind, at, SentKind::KEY_CHANGE);
+        }
         Ok(())
+    }
+
+    /// As [`admit`](Self::admit), with room for `more` requests behind the next one.
+    fn admit_more(&mut self, more: usize) -> Result<u32, PostError> {
+        let at = self.admit()?;
+        let room = u64::from(self.room).saturating_sub(self.end.requests.since(self.tail));
+        if room <= more as u64 {
+            self.look_for_room(self.end.flags);
+            let room = u64::from(self.room).saturating_sub(self.end.requests.since(self.tail));
+            if room <= more as u64 {
+                return Err(PostError::QueueFull);
+            }
+        }
+        Ok(at)
     }
 
     /// Puts a request as it is, but for its place in the ring.

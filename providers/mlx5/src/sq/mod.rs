@@ -409,6 +409,33 @@ impl SendRing {
         at: u32,
         completion: SentKind,
     ) {
+        self.commit_always(wr_id, flags, kind, at, completion, self.always);
+    }
+
+    /// The same of a request that completes only if it fails, even where each one completes.
+    fn commit_silently(
+        &mut self,
+        wr_id: u64,
+        flags: SendFlags,
+        kind: Kind,
+        at: u32,
+        completion: SentKind,
+    ) {
+        self.end.flags &= !control::SIGNALED;
+        self.commit_always(wr_id, flags, kind, at, completion, 0);
+    }
+
+    #[expect(clippy::inline_always, reason = "a part of posting")]
+    #[inline(always)]
+    fn commit_always(
+        &mut self,
+        wr_id: u64,
+        flags: SendFlags,
+        kind: Kind,
+        at: u32,
+        completion: SentKind,
+        always: u32,
+    ) {
         let End {
             block,
             requests,
@@ -418,7 +445,7 @@ impl SendRing {
         let units = at.wrapping_sub(first);
         let blocks = units.div_ceil(BLOCK_UNITS);
         let head = wqe::control_head(kind.opcode, block, self.common.queue, units);
-        let flags = control::flags(flags, required, self.always) | kind.stream;
+        let flags = control::flags(flags, required, always) | kind.stream;
         let tail = wqe::control_tail(flags, kind.immediate);
         let entry = self.blocks.value(block);
         entry.posted(wr_id, requests.after(1), completion);

@@ -5,6 +5,7 @@
 //! All of it is in atomic words, so neither side takes a lock; the device orders the two sides,
 //! since it completes only what was posted.
 
+pub(crate) mod keys;
 pub(crate) mod registration;
 mod scatter;
 mod send;

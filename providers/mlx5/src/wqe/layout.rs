@@ -80,7 +80,7 @@ impl KeyLayout<'_> {
     ///
     /// # Errors
     /// [`PostError::InvalidRequest`]: more than 64 bits count; pieces that do not fit their fields.
-    fn bytes(&self) -> Result<u64, PostError> {
+    pub(crate) fn bytes(&self) -> Result<u64, PostError> {
         let sum = match self {
             Self::List(list) => list.iter().map(|sge| u64::from(sge.length)).sum(),
             Self::Interleaved { repeats, pieces } => {

@@ -9,6 +9,7 @@ pub(crate) mod layout;
 pub(crate) mod operations;
 mod place;
 pub(crate) mod request;
+pub(crate) mod signature;
 pub(crate) mod sizes;
 pub(crate) mod umr;
 
@@ -42,6 +43,7 @@ pub(crate) mod opcode {
     const EXTENDED: u32 = (8 | (3 - 2)) << 24;
     pub(crate) const MASKED_COMPARE_SWAP: u32 = EXTENDED | 0x14;
     pub(crate) const MASKED_FETCH_ADD: u32 = EXTENDED | 0x15;
+    pub(crate) const SET_PSV: u32 = 0x20;
     pub(crate) const UMR: u32 = 0x25;
 }
 

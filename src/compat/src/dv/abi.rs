@@ -116,6 +116,32 @@ structs! {
         bytes_skip: u32,
         lkey: u32,
     }
+    struct mlx5dv_sig_t10dif {
+        bg_type: u32,
+        bg: u16,
+        app_tag: u16,
+        ref_tag: u32,
+        flags: u16,
+    }
+    struct mlx5dv_sig_crc {
+        r#type: u32,
+        seed: u64,
+    }
+    /// With the struct of its type.
+    struct mlx5dv_sig_block_domain {
+        sig_type: u32,
+        sig: *const c_void,
+        block_size: u32,
+        comp_mask: u64,
+    }
+    struct mlx5dv_sig_block_attr {
+        mem: *const mlx5dv_sig_block_domain,
+        wire: *const mlx5dv_sig_block_domain,
+        flags: u32,
+        check_mask: u8,
+        copy_mask: u8,
+        comp_mask: u64,
+    }
     struct mlx5dv_sig_err {
         actual_value: u64,
         expected_value: u64,

@@ -11,7 +11,9 @@ use std::ffi::c_void;
 use uverbs_any::{AnyQp, Of};
 use uverbs_core::PostError;
 use uverbs_core::types::{AccessFlags, LocalKey, RemoteKey, SendFlags, Sge};
-use uverbs_mlx5::{Interleaved, KeyChange, KeyLayout, QueuePair, Unit};
+use uverbs_mlx5::{
+    Interleaved, KeyChange, KeyLayout, QueuePair, SignatureChange, Signatures, Unit,
+};
 
 use super::abi::{mlx5dv_mkey_conf_attr, mlx5dv_mr_interleaved};
 use super::dynamic::Extended;
@@ -39,6 +41,32 @@ pub(crate) struct Change {
     left: u8,
     access: Option<AccessFlags>,
     layout: Option<Layout>,
+    /// The key itself, if it may have signatures.
+    signed: Option<Handle<Mkey>>,
+    resets: bool,
+    signatures: Option<Signatures>,
+}
+
+impl Change {
+    /// Says what signatures the key has.
+    pub(super) fn set_signatures(
+        &mut self,
+        signatures: impl FnOnce() -> Answer<Signatures>,
+    ) -> Answer<()> {
+        if self.signed.is_none() || self.signatures.is_some() {
+            return Err(Code::INVALID);
+        }
+        self.signatures = Some(signatures()?);
+        Ok(())
+    }
+
+    fn signature_change(&self) -> SignatureChange<'_> {
+        match &self.signatures {
+            Some(signatures) => SignatureChange::Set(signatures),
+            None if self.resets => SignatureChange::Reset,
+            None => SignatureChange::Keep,
+        }
+    }
 }
 
 enum Layout {
@@ -57,6 +85,7 @@ impl Request {
         let put = match self {
             Self::Change(change) if change.left != 0 => return Err(Code::INVALID),
             Self::Change(change) => {
+                let signed = change.signed.map(|key| (key, change.signature_change()));
                 let layout = change.layout.as_ref().map(|layout| match layout {
                     Layout::List(list) => KeyLayout::List(list),
                     Layout::Interleaved(repeats, pieces) => KeyLayout::Interleaved {
@@ -69,9 +98,18 @@ impl Request {
                     access: change.access,
                     layout,
                 };
-                // SAFETY: as the C interface asks, the program keeps what the key maps registered
-                // for as long as the key maps it.
-                unsafe { own.put_key_change(wr_id, flags, &change) }
+                match signed {
+                    // SAFETY: as the C interface asks, the program keeps what the key maps
+                    // registered for as long as the key maps it.
+                    None => unsafe { own.put_key_change(wr_id, flags, &change) },
+                    Some((key, signatures)) => key.get()?.with(|key| {
+                        // SAFETY: as above.
+                        let put = unsafe {
+                            own.put_signed_key_change(wr_id, flags, key, &change, signatures)
+                        };
+                        Ok(put)
+                    })?,
+                }
             }
             // SAFETY: the program answers for what a request does that it composed itself.
             Self::Raw(units) => unsafe { own.put_raw(wr_id, units) },
@@ -97,7 +135,7 @@ fn composing(qp: Handle<Extended>, compose: impl FnOnce(&Qp, &mut Batch) -> Answ
 }
 
 /// Lets one of the functions change what was begun last.
-fn set(qp: Handle<Extended>, set: impl FnOnce(&mut Change) -> Answer<()>) {
+pub(super) fn set(qp: Handle<Extended>, set: impl FnOnce(&mut Change) -> Answer<()>) {
     composing(qp, |_, batch| {
         let Some(Request::Change(change)) = batch.vendors_request() else {
             return Err(Code::INVALID);
@@ -113,10 +151,10 @@ pub(super) extern "C" fn configure(
     setters: u8,
     attr: In<mlx5dv_mkey_conf_attr>,
 ) {
-    /// `MLX5DV_MKEY_CONF_FLAG_RESET_SIG_ATTR`: there are none.
+    /// `MLX5DV_MKEY_CONF_FLAG_RESET_SIG_ATTR`.
     const FORGETS_SIGNATURES: u32 = 1;
     composing(qp, |own, batch| {
-        let (key, attr) = (key.get()?, attr.get()?);
+        let (handle, key, attr) = (key, key.get()?, attr.get()?);
         let is_inline = own.c.wr_flags.get() & INLINE != 0;
         if !is_inline || attr.conf_flags & !FORGETS_SIGNATURES != 0 || attr.comp_mask != 0 {
             return Err(Code::UNSUPPORTED);
@@ -127,6 +165,9 @@ pub(super) extern "C" fn configure(
             left: setters,
             access: None,
             layout: None,
+            signed: key.signs.then_some(handle),
+            resets: attr.conf_flags & FORGETS_SIGNATURES != 0,
+            signatures: None,
         };
         batch.keep(own, What::Vendors(Box::new(Request::Change(change))));
         Ok(())
@@ -181,7 +222,7 @@ pub(super) extern "C" fn set_layout_interleaved(
     });
 }
 
-/// Signatures and encryption, which no key was created for.
+/// Encryption, which no key was created for.
 pub(super) extern "C" fn set_other(qp: Handle<Extended>) {
     set(qp, |_| Err(Code::INVALID));
 }

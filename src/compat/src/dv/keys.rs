@@ -11,7 +11,7 @@ use std::ffi::c_int;
 use uverbs_core::types::RemoteKey;
 use uverbs_mlx5::{IndirectKey, KeyOptions};
 
-use super::abi::{mlx5dv_mkey, mlx5dv_mkey_err, mlx5dv_mkey_init_attr};
+use super::abi::{mlx5dv_mkey, mlx5dv_mkey_init_attr};
 use super::own;
 use crate::answer::{Answer, number, pointer};
 use crate::errno::Code;
@@ -26,6 +26,8 @@ pub(super) struct Mkey {
     pd: Handle<Pd>,
     max_entries: u16,
     changes_variant: bool,
+    /// It may have signatures.
+    pub(super) signs: bool,
     /// `None` once it was destroyed.
     inner: Locked<Option<IndirectKey>>,
 }
@@ -34,12 +36,13 @@ impl Object for Mkey {
     type C = mlx5dv_mkey;
 }
 
-/// `MLX5DV_MKEY_INIT_ATTR_FLAGS_…`; those of signatures and encryption are not supported.
+/// `MLX5DV_MKEY_INIT_ATTR_FLAGS_…`; that of encryption is not supported.
 mod flag {
     pub(super) const INDIRECT: u32 = 1;
+    pub(super) const SIGNATURES: u32 = 1 << 1;
     pub(super) const CHANGES_VARIANT: u32 = 1 << 3;
     pub(super) const REMOTE_INVALIDATE: u32 = 1 << 4;
-    pub(super) const KNOWN: u32 = INDIRECT | CHANGES_VARIANT | REMOTE_INVALIDATE;
+    pub(super) const KNOWN: u32 = INDIRECT | SIGNATURES | CHANGES_VARIANT | REMOTE_INVALIDATE;
 }
 
 impl Mkey {
@@ -54,6 +57,7 @@ impl Mkey {
         let options = KeyOptions {
             remote_invalidate: flags & flag::REMOTE_INVALIDATE != 0,
             changes_variant: flags & flag::CHANGES_VARIANT != 0,
+            signatures: flags & flag::SIGNATURES != 0,
         };
         let inner = domain.domain()?;
         let inner: Option<&uverbs_mlx5::ProtectionDomain> = inner.of();
@@ -69,6 +73,7 @@ impl Mkey {
             pd,
             max_entries: made.max_entries(),
             changes_variant: options.changes_variant,
+            signs: options.signatures,
             inner: Locked::new(Some(made), true),
         };
         Ok(Self::to_c(Box::into_raw(Box::new(key))))
@@ -88,6 +93,12 @@ impl Mkey {
 
     pub(super) fn max_entries(&self) -> usize {
         self.max_entries.into()
+    }
+
+    /// Runs `body` with the key itself.
+    pub(super) fn with<R>(&self, body: impl FnOnce(&mut IndirectKey) -> Answer<R>) -> Answer<R> {
+        self.inner
+            .with(|inner| body(inner.as_mut().ok_or(Code::INVALID)?))
     }
 
     fn end(&self) -> Answer<()> {
@@ -112,14 +123,4 @@ extern "C" fn mlx5dv_create_mkey(attr: Out<mlx5dv_mkey_init_attr>) -> *mut mlx5d
 #[unsafe(no_mangle)]
 extern "C" fn mlx5dv_destroy_mkey(key: Handle<Mkey>) -> c_int {
     number(|| key.get()?.end())
-}
-
-/// EINVAL: keys have no signatures.
-#[unsafe(no_mangle)]
-extern "C" fn _mlx5dv_mkey_check(
-    key: Handle<Mkey>,
-    _into: Out<mlx5dv_mkey_err>,
-    _length: usize,
-) -> c_int {
-    number(|| key.get().and(Err(Code::INVALID)))
 }

@@ -25,6 +25,7 @@ mod rss;
 mod sched;
 mod settings;
 mod shared;
+mod signatures;
 mod steering;
 mod to;
 mod xrc;

@@ -15,7 +15,7 @@ use super::abi::{
     mlx5dv_context, mlx5dv_cqe_comp_caps, mlx5dv_dci_streams_caps, mlx5dv_reg,
     mlx5dv_striding_rq_caps, mlx5dv_sw_parsing_caps,
 };
-use super::{crypto, own};
+use super::{crypto, own, signatures};
 use crate::abi::{ibv_device_attr_ex, ibv_packet_pacing_caps, ibv_pci_atomic_caps, ibv_tso_caps};
 use crate::answer::{Answer, number};
 use crate::context::Context;
@@ -108,6 +108,7 @@ mod mask {
     pub(super) const CLOCK_UPDATE: u64 = 1 << 5;
     pub(super) const DC_PAGING: u64 = 1 << 7;
     pub(super) const LAG_PORTS: u64 = 1 << 9;
+    pub(super) const SIGNATURES: u64 = 1 << 10;
     pub(super) const DCI_STREAMS: u64 = 1 << 11;
     pub(super) const CRYPTO: u64 = 1 << 13;
     pub(super) const DC_READS: u64 = 1 << 14;
@@ -137,7 +138,7 @@ fn flags(own: &uverbs_mlx5::Context) -> u64 {
     set.fold(0, |bits, (flag, _)| bits | flag)
 }
 
-/// Fills in what is wanted and there. Signatures, encryption, copies by the device and flow actions
+/// Fills in what is wanted and there. Copies by the device and flow actions
 /// are not reported, because the functions for them are not there; nor is the address of the clock.
 fn fill(context: &Context, attr: &mut mlx5dv_context) -> Answer<()> {
     let own = own(context)?;
@@ -197,6 +198,9 @@ fn fill(context: &Context, attr: &mut mlx5dv_context) -> Answer<()> {
             value: caps.register_c0.value,
             mask: caps.register_c0.mask,
         };
+    }
+    if offer(mask::SIGNATURES) {
+        attr.sig_caps = signatures::caps(context);
     }
     if offer(mask::CRYPTO) {
         attr.crypto_caps = crypto::caps(context);

@@ -125,6 +125,11 @@ impl Owners {
         if tail.format() != format::PLAIN {
             return self.with_message(ring, place, &entry);
         }
+        // It names a key, where others name their queue.
+        if tail.opcode() == opcode::SIGNATURE_ERROR {
+            self.trackers.keys.report(&entry);
+            return Ok(None);
+        }
         let Some(owner) = self.find(position, &entry) else {
             return Ok(None);
         };
@@ -176,8 +181,6 @@ impl Owners {
                     other => none(&other),
                 }
             }
-            // About a key, not about a request; this crate does not create keys with signatures.
-            opcode::SIGNATURE_ERROR => Ok(None),
             _ => Err(PollError::Corrupt),
         }
     }
@@ -244,6 +247,9 @@ impl Owners {
     #[cold]
     pub(super) fn leave(&mut self, position: u64, look: Look<'_>) {
         let entry = Entry::new(look.block, look.tail);
+        if look.is(opcode::SIGNATURE_ERROR) {
+            return self.trackers.keys.report(&entry);
+        }
         let queue = match self.find(position, &entry) {
             // A shared queue that reported here is gone, too.
             None | Some(Owner::Srq(_)) => return,

@@ -26,6 +26,7 @@ fn a_number_has_as_many_bits_as_its_kind_of_object() {
     for (by, id) in [
         (opcode::CREATE_GENERAL_OBJECT, 0xff01_2345),
         (opcode::CREATE_SCHEDULING_ELEMENT, 0x89ab_cdef),
+        (opcode::CREATE_PSV, 0x00ab_cdef),
         (opcode::CREATE_QP, 0x0001_2345),
         (opcode::ALLOC_PD, 0x0001_2345),
     ] {

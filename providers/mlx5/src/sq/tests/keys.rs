@@ -4,6 +4,7 @@ use uverbs_core::types::{AccessFlags, RemoteKey, WcOpcode};
 
 use super::*;
 use crate::wqe::layout::{KeyChange, KeyLayout};
+use crate::wqe::signature::Signing;
 
 fn sge(at: u64) -> Sge {
     Sge {
@@ -98,6 +99,90 @@ fn datagrams_change_no_keys() {
         .ring
         .put_key_change(0, SendFlags::empty(), &change(&[]));
     assert_eq!(refused, Err(PostError::UnsupportedOperation));
+}
+
+/// A change with a byte stream format, and two PSVs behind it.
+fn signing() -> Signing {
+    Signing {
+        errors: Some(3),
+        signs: Some([[0x11; 2]; 4]),
+        stops: false,
+        psvs: [Some((5, 0x77)), Some((6, 0x88))],
+    }
+}
+
+#[test]
+fn of_a_change_with_signatures_only_the_end_completes() {
+    for (always, flags, signaled) in [
+        (0, SendFlags::SIGNALED, [0, 0, 8]),
+        (0, SendFlags::empty(), [0; 3]),
+        // As of libmlx5, the first PSV is not quiet then.
+        (8, SendFlags::empty(), [0, 8, 8]),
+    ] {
+        let mut queue = queue(QpType::Rc, 4, 0);
+        queue.ring.always = always;
+        queue.ring.end.flags = always;
+        let list = [sge(0)];
+        let put = queue
+            .ring
+            .put_signed_key_change(7, flags, &change(&list), &signing());
+        put.unwrap();
+        queue.ring.submit().unwrap();
+        let bytes = queue.bytes();
+        // 192 bytes, a block of the translation, the byte stream format.
+        assert_eq!(word(&bytes, 0), 0x25 << 32 | u64::from(QPN) << 8 | 0x10);
+        assert_eq!(word(&bytes, 16), 0x8000_0000_0004_0004);
+        assert_eq!(word(&bytes, 24), 0x203c_3201);
+        assert_eq!(word(&bytes, 64 + 8), 0x4400_0000);
+        assert_eq!(
+            bytes[192..256],
+            [0x11_u64; 8].map(u64::to_ne_bytes).concat()
+        );
+        let mut places = [0, 256, 320].into_iter();
+        for (signaled, fence) in signaled.into_iter().zip([0, 1 << 5, 1 << 5]) {
+            let at = places.next().unwrap();
+            assert_eq!(word(&bytes, at + 8) >> 32, fence | signaled, "at {at}");
+        }
+        for (at, block, number, value) in [(256, 4, 5, 0x77), (320, 5, 6, 0x88)] {
+            let head = block << 40 | 0x20 << 32 | u64::from(QPN) << 8 | 2;
+            assert_eq!(word(&bytes, at), head);
+            assert_eq!(word(&bytes, at + 16), number << 32);
+            assert_eq!(word(&bytes, at + 24), value);
+        }
+        for counter in [4, 5] {
+            let Request::Of(sent) = queue.tracker.sent(0, counter) else {
+                unreachable!("it is under way");
+            };
+            assert_eq!((sent.wr_id, sent.kind.any_opcode()), (7, WcOpcode::Driver1));
+        }
+    }
+}
+
+#[test]
+fn a_change_with_signatures_takes_all_its_room_or_none() {
+    let mut queue = queue(QpType::Rc, 4, 0);
+    let list = vec![sge(0); 13];
+    let refused =
+        queue
+            .ring
+            .put_signed_key_change(0, SendFlags::empty(), &change(&list), &signing());
+    let (requested, max) = (13, 12);
+    assert_eq!(refused, Err(PostError::TooManySges { requested, max }));
+    let list = &list[..12];
+    let mut puts = 0;
+    let full = loop {
+        let put =
+            queue
+                .ring
+                .put_signed_key_change(0, SendFlags::empty(), &change(list), &signing());
+        match put {
+            Ok(()) => puts += 1,
+            Err(error) => break error,
+        }
+    };
+    assert_eq!(full, PostError::QueueFull);
+    assert_eq!(puts, queue.sizes.max_post / 3);
+    assert_eq!(queue.ring.pending.requests(), puts * 3);
 }
 
 /// A send of one entry.

@@ -16,6 +16,7 @@ use crate::cqe::CqShared;
 use crate::cqe::Entry;
 use crate::sync::atomic::{AtomicU64, Ordering};
 use crate::sync::{RwLock, RwLockReadGuard, RwLockWriteGuard};
+use crate::tracker::keys::SignedKeys;
 use crate::tracker::{QueuePairTracker, Receives, SrqTracker};
 
 /// The owner of a completion.
@@ -94,6 +95,8 @@ pub(crate) struct Trackers {
     /// Changes when an answer of the table about a number is no longer valid: caches are then
     /// stale.
     epoch: AtomicU64,
+    /// Keys with signatures.
+    pub(crate) keys: SignedKeys,
     /// What caches hold that have not found a queue pair.
     pub(crate) nobody: Arc<QueuePairTracker>,
 }
@@ -103,6 +106,7 @@ impl Default for Trackers {
         Self {
             table: RwLock::default(),
             epoch: AtomicU64::default(),
+            keys: SignedKeys::default(),
             nobody: Arc::new(QueuePairTracker::new(0, Receives::None)),
         }
     }

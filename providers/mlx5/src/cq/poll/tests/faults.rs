@@ -187,3 +187,39 @@ fn bogus_faults_are_errors_and_repost_nothing() {
     }
     assert_eq!((device.poll(), queue.handed_over()), (None, 3));
 }
+
+/// The number of the key is where other entries have that of a queue.
+#[test]
+fn a_wrong_signature_is_that_of_its_key_and_of_no_queue() {
+    let mut device = Device::new(4, 64);
+    let (number, pair) = device.pair(Receives::None);
+    pair.send.posted(0, 40, 1, WcOpcode::RdmaWrite);
+    let errors = Arc::default();
+    device.trackers.keys.add(0x56_7800 >> 8, &errors);
+    let middle = [
+        0x0123_4567_89ab_cdef,
+        0x1111_1111_2222_2222,
+        0x56_7801,
+        1040,
+        0,
+        0,
+    ];
+    // What stands where the user index does otherwise, that of the queue pair among it.
+    let about = 1 << 28 | number;
+    device.write(opcode::SIGNATURE_ERROR, about, 0, middle);
+    device.write(opcode::REQUEST, number, 0, NOTHING);
+    assert_eq!(device.poll().map(|done| done.wr_id), Some(40));
+    assert_eq!(pair.sent_tail(), 1);
+    let report = errors.found().unwrap();
+    assert_eq!(report.expected, 0x0123_4567_1111_1111);
+    assert_eq!(report.actual, 0x89ab_cdef_2222_2222);
+    assert_eq!((report.syndrome, report.offset), (0x1000, 1040));
+    assert_eq!(errors.news(), Some(2));
+    // Of a key that is gone, and of none.
+    device.trackers.keys.remove(0x56_7800 >> 8, &errors);
+    errors.forget(&report);
+    device.write(opcode::SIGNATURE_ERROR, about, 0, middle);
+    device.write(opcode::SIGNATURE_ERROR, 0xff_ffff, 0, NOTHING);
+    assert_eq!(device.poll(), None);
+    assert_eq!((errors.found(), errors.news()), (None, Some(2)));
+}
