@@ -2,7 +2,7 @@
 
 use uverbs_core::types::SendFlags;
 use uverbs_core::{Error, ErrorKind, Op, PostError, Result};
-use uverbs_mlx5::{IndirectKey, KeyChange, KeyOptions, SignatureChange, Unit};
+use uverbs_mlx5::{Encryption, IndirectKey, KeyChange, KeyOptions, SignatureChange, Unit};
 
 use crate::transport::{Requests, Transport};
 use crate::{ProtectionDomain, SendBatch};
@@ -11,7 +11,8 @@ impl ProtectionDomain {
     /// `mlx5dv_create_mkey`—creates a key with room for at least `max_entries` pieces of regions of
     /// this protection domain, rounded up to a multiple of 4. It maps nothing and cannot be used
     /// before [`push_key_change`](SendBatch::push_key_change) says what it maps. mlx5 devices only;
-    /// one system call, four for signatures, which wait for the firmware.
+    /// one system call, three more for signatures, two more for encryption, which wait for the
+    /// firmware.
     ///
     /// ```no_run
     /// use uverbs::mlx5::{KeyChange, KeyLayout, KeyOptions};
@@ -36,7 +37,7 @@ impl ProtectionDomain {
     /// # Errors
     /// | kind | errno | cause |
     /// |---|---|---|
-    /// | [`Unsupported`](ErrorKind::Unsupported) | – | not an mlx5 device; variants that change, and the device or the kernel (before 6.2) does not announce them; signatures, and the device does not announce them |
+    /// | [`Unsupported`](ErrorKind::Unsupported) | – | not an mlx5 device; variants that change, and the device or the kernel (before 6.2) does not announce them; signatures or encryption, and the device does not announce them |
     /// | [`InvalidInput`](ErrorKind::InvalidInput) | – | more than 65,532 entries |
     /// | any | any | what the firmware's status means, with status and syndrome |
     #[doc(alias = "mlx5dv_create_mkey")]
@@ -89,13 +90,14 @@ impl<T: Transport> SendBatch<'_, T> {
         unsafe { qp.put_key_change(wr_id, flags, change) }
     }
 
-    /// `mlx5dv_wr_set_mkey_sig_block`—the same of a key that was created with
-    /// [`signatures`](KeyOptions::signatures): up to three requests, of which only the last one
-    /// completes. What passes through the key is then checked against the signatures of the side
+    /// `mlx5dv_wr_set_mkey_sig_block`, `mlx5dv_wr_set_mkey_crypto`—the same of a key that was created
+    /// with [`signatures`](KeyOptions::signatures) or [`encryption`](KeyOptions::encryption): up to
+    /// three requests, of which only the last one completes. What passes through the key is then checked against the signatures of the side
     /// that it comes from, and gets those of the side that it goes to;
     /// [`IndirectKey::check`] tells what was wrong.
     ///
-    /// Setting them takes the room of 4 entries in the request.
+    /// Signatures take the room of 4 entries in the request, encryption that of 4 more, whenever one
+    /// of both changes.
     ///
     /// ```no_run
     /// use uverbs::mlx5::{
@@ -125,21 +127,23 @@ impl<T: Transport> SendBatch<'_, T> {
     /// let mut batch = qp.send_batch();
     /// // SAFETY: the regions of the pieces stay registered, and their memory is not accessed by
     /// // references, until the key is gone.
-    /// unsafe { batch.push_signed_key_change(7, SendFlags::SIGNALED, &mut key, &change, set) }?;
+    /// unsafe { batch.push_signed_key_change(7, SendFlags::SIGNALED, &mut key, &change, set, None) }?;
     /// batch.submit()?;
     /// # Ok(())
     /// # }
     /// ```
     ///
     /// # Errors
-    /// As [`push_key_change`](Self::push_key_change); [`PostError::InvalidRequest`] also for a key
-    /// without signatures, another key than that of the change, signatures of a key that maps more
-    /// than 32 bits count, signatures of no side, and bytes to be copied between sides that are not
-    /// the same.
+    /// As [`push_key_change`](Self::push_key_change); [`PostError::InvalidRequest`] also for what the
+    /// key was not created for, another key than that of the change, one that maps more than 32
+    /// bits count (or one unit, where the device encrypts no more), signatures of no side, bytes to
+    /// be copied between sides that are not the same, and an order of encryption that does not go
+    /// with signatures of both sides.
     ///
     /// # Safety
     /// 1. As [`push_key_change`](Self::push_key_change).
     #[doc(alias = "mlx5dv_wr_set_mkey_sig_block")]
+    #[doc(alias = "mlx5dv_wr_set_mkey_crypto")]
     #[expect(unsafe_code, reason = "names memory that a device will access")]
     pub unsafe fn push_signed_key_change(
         &mut self,
@@ -148,13 +152,14 @@ impl<T: Transport> SendBatch<'_, T> {
         key: &mut IndirectKey,
         change: &KeyChange<'_>,
         signatures: SignatureChange<'_>,
+        encryption: Option<&Encryption<'_>>,
     ) -> Result<(), PostError>
     where
         T: Requests,
     {
         let qp = self.of_mlx5()?;
         // SAFETY: the caller promises what the provider requires.
-        unsafe { qp.put_signed_key_change(wr_id, flags, key, change, signatures) }
+        unsafe { qp.put_signed_key_change(wr_id, flags, key, change, signatures, encryption) }
     }
 
     /// `mlx5dv_wr_raw_wqe`—puts a request into the ring as it is, in units of 16 bytes in memory

@@ -60,8 +60,8 @@ pub use uverbs_mlx5::flow::{
 pub use uverbs_mlx5::rss::work_queue::{Flags as WorkQueueFlags, State as WorkQueueState};
 pub use uverbs_mlx5::rss::{Hash, HashFields};
 pub use uverbs_mlx5::{
-    BlockSize, Crc, Escape, Guard, Signature, SignatureChange, SignatureError, SignaturePart,
-    Signatures, SignedBlocks, T10Dif,
+    BlockSize, Crc, Encryption, EncryptionOrder, Escape, Guard, Signature, SignatureChange,
+    SignatureError, SignaturePart, Signatures, SignedBlocks, T10Dif,
 };
 pub use uverbs_mlx5::{
     Clock, ClockInfo, DcDestination, DeviceMemoryInfo, Doorbells, Entries, EntrySize, Frame,

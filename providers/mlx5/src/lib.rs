@@ -40,7 +40,7 @@ pub use cq::{CompletionQueue, Entries, EntrySize, FrameFields, Taken};
 pub use cqe::Results;
 pub use doorbell::Doorbells;
 pub use memory::{
-    DeviceMemory, DeviceMemoryInfo, IndirectKey, KeyOptions, MappedVar, OperationWord,
+    DeviceMemory, DeviceMemoryInfo, Encryption, IndirectKey, KeyOptions, MappedVar, OperationWord,
     SignatureChange, SignatureError, SignaturePart, Var, VarKind,
 };
 pub use qp::{
@@ -51,6 +51,7 @@ pub use rq::{Receiver, RecvBatch};
 pub use sq::raw::Frame;
 pub use sq::{Prepared, SendBatch, Sender};
 pub use srq::SharedReceiveQueue;
+pub use wqe::encryption::EncryptionOrder;
 pub use wqe::layout::{Interleaved, KeyChange, KeyLayout};
 pub use wqe::signature::{
     BlockSize, Crc, Escape, Guard, Signature, Signatures, SignedBlocks, T10Dif,

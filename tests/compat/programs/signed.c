@@ -1,5 +1,5 @@
-/* Keys with signatures: prints the requests that set them up, as they stand in the ring, what
-   passes through them, and what is found wrong. The same over any library. */
+/* Keys with signatures and encryption: prints the requests that set them up, as they stand in the
+   ring, what passes through them, and what is found wrong. The same over any library. */
 #include <errno.h>
 #include <infiniband/mlx5dv.h>
 #include <infiniband/verbs.h>
@@ -24,7 +24,8 @@ static struct ibv_qp_ex *ex;
 static struct mlx5dv_qp_ex *dv;
 static struct mlx5dv_qp ring;
 static struct mlx5dv_mkey *key;
-static uint32_t block, psv;
+static uint32_t block, psv, data_key;
+static struct mlx5dv_crypto_attr *encryption;
 
 static struct ibv_context *opened(const char *name)
 {
@@ -91,9 +92,11 @@ static int completions(int wanted)
 	struct ibv_wc wc;
 	int found = 0;
 
-	for (long i = 0; i < 200000000 && found < wanted; i++)
+	for (long i = 0; i < 5000000 && found < wanted; i++)
 		if (ibv_poll_cq(cq, 1, &wc) > 0) {
-			SAY(" (%d: %d, %d)", (int)wc.wr_id, wc.status, wc.opcode);
+			/* A failed one says no more of itself. */
+			SAY(" (%d: %d, %d)", (int)wc.wr_id, wc.status,
+			    wc.status ? -1 : (int)wc.opcode);
 			found++;
 		}
 	return found;
@@ -125,14 +128,21 @@ static int sets_psv(uint32_t from)
 	return (at(from, 0) & 0xff) == 0x20;
 }
 
-/* Whether a word names a PSV: in a request that sets it, and in a byte stream format. */
-static int names_psv(uint32_t from, int byte)
+enum name { NONE, PSV, DATA_KEY };
+
+/* What a word names: a PSV in a request that sets it; in byte stream formats PSVs and keys. */
+static enum name names(uint32_t from, int byte)
 {
-	int end = units(from) * 16;
+	int begin = units(from) * 16 - (at(from, 20) & 0xffff) * 16;
 
 	if (sets_psv(from))
-		return byte == 16;
-	return at(from, 20) & 0xffff && (byte == end - 56 || byte == end - 52);
+		return byte == 16 ? PSV : NONE;
+	if (byte < begin || byte < 64)
+		return NONE;
+	begin = byte - (byte - begin) % 64;
+	if (at(from, begin) >> 24 & 1)
+		return byte - begin == 32 ? DATA_KEY : NONE;
+	return byte - begin == 8 || byte - begin == 12 ? PSV : NONE;
 }
 
 /* The requests that were put since the last time. What runs differ in has a name. */
@@ -154,7 +164,9 @@ static void requests(int count)
 				SAY(" MR");
 			else if (value == key->lkey)
 				SAY(" KEY");
-			else if (names_psv(block, byte) && value & 0xffffff)
+			else if (names(block, byte) == DATA_KEY)
+				SAY(" DEK%d", value - data_key);
+			else if (names(block, byte) == PSV && value & 0xffffff)
 				SAY(" %x:PSV%d", value >> 24, (value & 0xffffff) - psv);
 			else
 				SAY(" %x", value);
@@ -186,6 +198,8 @@ static void put(struct change c)
 	}
 	if (c.attr)
 		mlx5dv_wr_set_mkey_sig_block(dv, c.attr);
+	if (encryption)
+		mlx5dv_wr_set_mkey_crypto(dv, encryption);
 }
 
 /* Changes the key, and prints the requests that this takes. */
@@ -193,7 +207,8 @@ static void change(const char *name, int flags, int pieces, uint32_t reset,
 		   struct mlx5dv_sig_block_attr *attr, int count)
 {
 	static int id;
-	struct change c = { flags, (pieces ? 2 : 0) + (attr ? 1 : 0), pieces, reset, attr };
+	int setters = (pieces ? 2 : 0) + (attr ? 1 : 0) + (encryption ? 1 : 0);
+	struct change c = { flags, setters, pieces, reset, attr };
 
 	ibv_wr_start(ex);
 	ex->wr_id = ++id;
@@ -414,9 +429,123 @@ static void refusals(struct mlx5dv_mkey *plain)
 	SAY("\n");
 }
 
+static struct mlx5dv_dek *imported(void)
+{
+	/* Of IEEE Std 1619-2007. */
+	static const char *text = "27182818284590452353602874713526"
+				  "31415926535897932384626433832795";
+	struct mlx5dv_dek_init_attr attr = {
+		.key_size = MLX5DV_CRYPTO_KEY_SIZE_128, .has_keytag = 1, .pd = pd,
+		.key_purpose = MLX5DV_CRYPTO_KEY_PURPOSE_AES_XTS, .opaque = "opaque!",
+		.comp_mask = MLX5DV_DEK_INIT_ATTR_CRYPTO_LOGIN,
+	};
+	struct mlx5dv_dek_attr found = {};
+	struct mlx5dv_dek *dek;
+	unsigned int byte;
+
+	for (int i = 0; i < 32; i++) {
+		sscanf(text + 2 * i, "%2x", &byte);
+		attr.key[i] = byte;
+	}
+	memcpy(attr.key + 32, "the tag", 8);
+	dek = mlx5dv_dek_create(context, &attr);
+	if (!dek)
+		return NULL;
+	SAY("key of data: query %d", mlx5dv_dek_query(dek, &found));
+	SAY(" state %d opaque %s\n", found.state, found.opaque);
+	return dek;
+}
+
+static int encrypted(void)
+{
+	struct mlx5dv_mkey_init_attr attr = { .pd = pd, .max_entries = 4 };
+	struct mlx5dv_sig_block_domain mem = crc(1, 0), wire = dif(0, 0);
+	struct mlx5dv_sig_block_attr one = { .mem = &mem, .check_mask = 0xf0 };
+	struct mlx5dv_sig_block_attr both = { .mem = &mem, .wire = &wire, .check_mask = 0xf0 };
+	struct mlx5dv_dek *dek = imported();
+	struct mlx5dv_crypto_attr crypto = { .encrypt_on_tx = true, .dek = dek };
+	struct mlx5dv_mkey *plain, *signs;
+	struct mlx5dv_mkey_err found;
+
+	attr.create_flags = MLX5DV_MKEY_INIT_ATTR_FLAGS_INDIRECT |
+			    MLX5DV_MKEY_INIT_ATTR_FLAGS_CRYPTO;
+	plain = mlx5dv_create_mkey(&attr);
+	attr.create_flags |= MLX5DV_MKEY_INIT_ATTR_FLAGS_BLOCK_SIGNATURE;
+	signs = mlx5dv_create_mkey(&attr);
+	if (!dek || !plain || !signs) {
+		SAY("no encryption: %d\n", errno);
+		return -1;
+	}
+	memcpy(crypto.keytag, "the tag", 8);
+	key = plain;
+	psv = 0;
+	SAY("of encryption: check %d\n", mlx5dv_mkey_check(key, &found));
+	for (int i = 0; i < 1024; i++)
+		MEMORY[i] = i;
+	encryption = &crypto;
+	/* Its number is in the request. */
+	change("encrypted wire", SIGNALED, 1, 0, NULL, 0);
+	data_key = at(block, units(block) * 16 - 32);
+	requests(1);
+	SAY("write");
+	transfer(1, 1024);
+	show(THERE, 0);
+	show(THERE, 512);
+	memset(MEMORY, 0, 1024);
+	SAY("\nread");
+	transfer(0, 1024);
+	show(MEMORY, 508);
+	SAY("\n");
+	crypto.encrypt_on_tx = false;
+	crypto.data_unit_size = MLX5DV_BLOCK_SIZE_4096;
+	memcpy(crypto.initial_tweak, "0123456789abcdef", 16);
+	change("encrypted memory", SIGNALED, 0, 0, NULL, 1);
+	encryption = NULL;
+	change("kept", SIGNALED, 1, 0, NULL, 1);
+	SAY("write");
+	transfer(1, 4096);
+	show(THERE, 0);
+	SAY("\n");
+	/* Both: the software device refuses what libraries may ask. */
+	key = signs;
+	encryption = &crypto;
+	change("both", 0, 1, 0, &one, 2);
+	completions(2);
+	encryption = NULL;
+	change("signatures", 0, 0, 0, &both, 3);
+	change("none", 0, 0, 0, NULL, 1);
+	encryption = &crypto;
+	crypto.signature_crypto_order = MLX5DV_SIGNATURE_CRYPTO_ORDER_SIGNATURE_AFTER_CRYPTO_ON_TX;
+	change("memory, behind", 0, 0, 0, NULL, 1);
+	crypto.encrypt_on_tx = true;
+	crypto.signature_crypto_order = MLX5DV_SIGNATURE_CRYPTO_ORDER_SIGNATURE_BEFORE_CRYPTO_ON_TX;
+	change("wire, before", 0, 4, 0, &both, 3);
+	encryption = NULL;
+	change("reset", 0, 0, MLX5DV_MKEY_CONF_FLAG_RESET_SIG_ATTR, NULL, 1);
+	completions(9);
+	encryption = &crypto;
+	SAY("refused:");
+	crypto.signature_crypto_order = MLX5DV_SIGNATURE_CRYPTO_ORDER_SIGNATURE_AFTER_CRYPTO_ON_TX;
+	change(" order", 0, 0, 0, &both, 0);
+	crypto.signature_crypto_order = 2;
+	change(" other order", 0, 0, 0, NULL, 0);
+	crypto.signature_crypto_order = 0;
+	crypto.data_unit_size = 5;
+	change(" unit", 0, 0, 0, NULL, 0);
+	crypto.data_unit_size = 0;
+	crypto.crypto_standard = 1;
+	change(" standard", 0, 0, 0, NULL, 0);
+	encryption = NULL;
+	SAY("destroy %d", mlx5dv_destroy_mkey(plain));
+	SAY(" %d", mlx5dv_destroy_mkey(signs));
+	SAY(" %d\n", mlx5dv_dek_destroy(dek));
+	return 0;
+}
+
 int main(void)
 {
-	struct mlx5dv_context caps = { .comp_mask = MLX5DV_CONTEXT_MASK_SIGNATURE_OFFLOAD };
+	struct mlx5dv_context caps = { .comp_mask = MLX5DV_CONTEXT_MASK_SIGNATURE_OFFLOAD |
+						    MLX5DV_CONTEXT_MASK_CRYPTO_OFFLOAD };
 	struct mlx5dv_mkey_init_attr attr = { .max_entries = 5 };
 	struct mlx5dv_sig_block_domain mem = crc(0, 0);
 	struct mlx5dv_sig_block_attr both = { .mem = &mem, .wire = &mem };
@@ -428,9 +557,10 @@ int main(void)
 			     MAP_FIXED, -1, 0) != MEMORY)
 		return 1;
 	SAY("caps %d", mlx5dv_query_device(context, &caps));
-	SAY(" %lx, blocks %lx, kinds %x, guards %x, CRCs %x\n", (long)caps.comp_mask,
-	    (long)caps.sig_caps.block_size, caps.sig_caps.block_prot, caps.sig_caps.t10dif_bg,
-	    caps.sig_caps.crc_type);
+	SAY(" %lx, encryption %x by %x, keys %d", (long)caps.comp_mask, caps.crypto_caps.flags,
+	    caps.crypto_caps.crypto_engines, caps.crypto_caps.log_max_num_deks);
+	SAY(", blocks %lx, kinds %x, guards %x, CRCs %x\n", (long)caps.sig_caps.block_size,
+	    caps.sig_caps.block_prot, caps.sig_caps.t10dif_bg, caps.sig_caps.crc_type);
 	attr.pd = pd = ibv_alloc_pd(context);
 	mr = ibv_reg_mr(pd, MEMORY, LENGTH, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE |
 			IBV_ACCESS_REMOTE_READ);
@@ -457,6 +587,8 @@ int main(void)
 	data();
 	key = keys[2];
 	refusals(plain);
+	if (encrypted())
+		return 4;
 	/* A queue whose requests all complete. */
 	SAY("destroy %d", ibv_destroy_qp(qp));
 	if (connect(1))

@@ -193,11 +193,11 @@ fn crc32c_of_steps() -> u32 {
     })
 }
 
-/// The requests that set signatures up, word by word, and what the device does with them: what it
-/// makes, takes away, and finds wrong.
+/// The requests that set signatures and encryption up, word by word, and what the device does with
+/// them: what it makes, takes away, finds wrong, encrypts and decrypts.
 #[test]
-fn keys_with_signatures_are_the_same() {
-    let model = Connectx::new(&[Function::Ib]).signatures();
+fn keys_with_signatures_and_encryption_are_the_same() {
+    let model = Connectx::new(&[Function::Ib]).signatures().encryption();
     let said = on_model(model, &[Ours, Debian], "signed");
     let [ours, debian] = [&said[0], &said[1]];
     assert!(ours.matches(":PSV1").count() > 20, "{ours}");
@@ -205,6 +205,11 @@ fn keys_with_signatures_are_the_same() {
         .to_be_bytes()
         .map(|byte| format!("{byte:02x}"));
     assert!(ours.contains(&crc.join(" ")), "{crc:?}: {ours}");
+    // The fourth vector of IEEE Std 1619-2007.
+    assert!(
+        ours.contains("27 a7 47 9b ef a1 d4 76 48 9f 30 8c"),
+        "{ours}"
+    );
     for part in 1..=3 {
         assert!(ours.contains(&format!("type {part} expected")), "{ours}");
     }

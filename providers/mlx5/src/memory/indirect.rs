@@ -6,7 +6,7 @@ use std::sync::Arc;
 use uverbs_core::types::{LocalKey, RemoteKey};
 use uverbs_core::{DestroyError, Error, ErrorKind, Op, Result};
 
-use super::signed::Signed;
+use super::signed::Features;
 use crate::context::{Context, ProtectionDomain};
 use crate::devx::{Devx, DevxObject};
 use crate::prm::{Field, Mailbox, bit, field, opcode, word};
@@ -31,17 +31,22 @@ const PD: Field = context(field(0x0c, 23, 0));
 const OCTOWORDS: Field = context(word(0x34));
 const SIGNED: Field = context(bit(0x0c, 30));
 const BSF_OCTOWORDS: Field = context(word(0x20));
+const ENCRYPTED: Field = context(field(0x3c, 28, 27));
 
 /// `MLX5_MKC_ACCESS_MODE_KLMS`: a list of keys.
 const KEYS: u32 = 2;
-/// Room for signatures.
-const BSF_OCTOWORDS_OF_SIGNATURES: u32 = 4;
+/// Room for one byte stream format.
+const OCTOWORDS_OF_BSF: u32 = 4;
 const _: () = assert!(BSF_UNITS == 4, "one byte stream format");
 /// It belongs to no queue pair.
 const NO_QPN: u32 = 0xff_ffff;
 
 /// What an indirect key is created for.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is an ability of its own"
+)]
 pub struct KeyOptions {
     /// `MLX5DV_MKEY_INIT_ATTR_FLAGS_REMOTE_INVALIDATE`—peers may invalidate it.
     pub remote_invalidate: bool,
@@ -50,6 +55,8 @@ pub struct KeyOptions {
     pub changes_variant: bool,
     /// `MLX5DV_MKEY_INIT_ATTR_FLAGS_BLOCK_SIGNATURE`—it may have signatures behind blocks of data.
     pub signatures: bool,
+    /// `MLX5DV_MKEY_INIT_ATTR_FLAGS_CRYPTO`—what passes through it may be encrypted.
+    pub encryption: bool,
 }
 
 /// `mlx5dv_mkey`—a memory key that maps pieces of regions. It maps nothing before a request says
@@ -60,18 +67,19 @@ pub struct IndirectKey {
     object: DevxObject,
     max_entries: u16,
     options: KeyOptions,
-    pub(super) signed: Option<Box<Signed>>,
+    pub(super) features: Option<Box<Features>>,
 }
 
 impl IndirectKey {
     /// `mlx5dv_create_mkey`—creates a key with room for at least this many entries.
     ///
-    /// One system call, four for signatures; each waits for the firmware.
+    /// One system call, three more for signatures, one or two more for encryption; each waits for
+    /// the firmware.
     ///
     /// # Errors
     /// [`Unsupported`](ErrorKind::Unsupported): `changes_variant`, and the device or the kernel
-    /// (before 6.2) does not announce it; `signatures`, and the device does not announce them; no
-    /// firmware commands in this context. Otherwise the errno
+    /// (before 6.2) does not announce it; `signatures` or
+    /// `encryption`, and the device does not announce them; no firmware commands in this context. Otherwise the errno
     /// for the firmware's status.
     #[doc(alias = "mlx5dv_create_mkey")]
     #[doc(hidden)] // Users have no such handle: the facade calls it.
@@ -100,13 +108,13 @@ impl IndirectKey {
         command.set(REMOTE_INVALIDATE, options.remote_invalidate.into());
         let devx = Devx::new(context.file());
         let mut parents = vec![Arc::clone(pd.object())];
+        let mut formats = 0;
         let psvs = if options.signatures {
             if !devx.signature_caps()?.signatures {
                 let error = Error::new(op, ErrorKind::Unsupported);
                 return Err(error.fact("signatures", true));
             }
-            command.set(SIGNED, 1);
-            command.set(BSF_OCTOWORDS, BSF_OCTOWORDS_OF_SIGNATURES);
+            formats += 1;
             let psv = || devx.psv(pd.number(), pd.object());
             let psvs = [psv()?, psv()?];
             parents.extend(psvs.iter().map(|psv| psv.parent().0));
@@ -114,13 +122,32 @@ impl IndirectKey {
         } else {
             None
         };
+        let encrypts_several = if options.encryption {
+            let caps = devx.crypto_caps()?;
+            if !caps.single_block {
+                let error = Error::new(op, ErrorKind::Unsupported);
+                return Err(error.fact("encryption", true));
+            }
+            command.set(ENCRYPTED, 1);
+            formats += 1;
+            Some(caps.multi_block)
+        } else {
+            None
+        };
+        if formats != 0 {
+            command.set(SIGNED, 1);
+            command.set(BSF_OCTOWORDS, formats * OCTOWORDS_OF_BSF);
+        }
         let object = devx.create_harmless(&command, 16, parents)?;
-        let signed = psvs.map(|psvs| Signed::new(object.id(), &psvs, context.trackers()));
+        let features = (formats != 0).then(|| {
+            let trackers = context.trackers();
+            Features::new(object.id(), psvs, encrypts_several, trackers)
+        });
         Ok(Self {
             object,
             max_entries,
             options,
-            signed: signed.map(Box::new),
+            features: features.map(Box::new),
         })
     }
 
@@ -157,13 +184,13 @@ impl IndirectKey {
             object,
             max_entries,
             options,
-            signed,
+            features,
         } = self;
         let again = |object| Self {
             object,
             max_entries,
             options,
-            signed,
+            features,
         };
         object.destroy().map_err(|refused| refused.map(again))
     }
@@ -179,9 +206,14 @@ mod tests {
         MLX5_IB_ATTR_DEVX_OTHER_CMD_OUT,
     };
 
+    use uverbs_core::PostError;
+
     use super::*;
+    use crate::memory::SignatureChange;
     use crate::prm::CAP_REPLY_LEN;
     use crate::tests::scripted::Scripted;
+    use crate::wqe::layout::KeyChange;
+    use crate::wqe::signature::{BlockSize, Crc, Signature, Signatures, SignedBlocks};
 
     fn created(options: KeyOptions) -> (IndirectKey, Vec<u32>) {
         let (kernel, context) = Scripted::context(0);
@@ -268,6 +300,65 @@ mod tests {
         let (plain, _) = created(KeyOptions::default());
         let error = plain.check().unwrap_err();
         assert_eq!(error.kind(), ErrorKind::InvalidInput, "{error}");
+    }
+
+    /// The bits that a change needs of a key, and what is remembered between changes.
+    #[test]
+    fn what_a_key_was_set_up_with_stays() {
+        let (kernel, context) = Scripted::context(0);
+        let pd = kernel.pd(&context);
+        announce(&kernel, true);
+        let mut answer = [0; 32];
+        answer[16..20].copy_from_slice(&0x77_u32.to_be_bytes());
+        kernel.answer(MLX5_IB_ATTR_DEVX_OBJ_CREATE_CMD_OUT, &answer);
+        let options = KeyOptions {
+            signatures: true,
+            ..KeyOptions::default()
+        };
+        let mut key = IndirectKey::create(&context, &pd, 4, options).unwrap();
+        let blocks = SignedBlocks {
+            size: BlockSize::Bytes512,
+            signature: Signature::Crc {
+                kind: Crc::Crc32,
+                starts_with_ones: true,
+            },
+        };
+        let signatures = Signatures {
+            memory: Some(blocks),
+            wire: None,
+            check: 0xf0,
+            copy: None,
+        };
+        let change = KeyChange {
+            key: key.remote_key(),
+            access: None,
+            layout: None,
+        };
+        let mut say = |with: SignatureChange<'_>, done| {
+            let mut said = None;
+            let put = key.change(&change, with, None, |signing| {
+                let formats = signing.formats.map(|format| format.is_some());
+                said = Some((signing.errors, formats, signing.stops, signing.psvs));
+                done
+            });
+            assert_eq!(put, done);
+            said.unwrap()
+        };
+        let (none, begins) = ([None; 2], [Some((0x77, 0xffff_ffff << 32)), None]);
+        let keep = SignatureChange::Keep;
+        // What was not put is not remembered.
+        let full = Err(PostError::QueueFull);
+        let set = SignatureChange::Set(&signatures);
+        assert_eq!(say(set, full), (Some(1), [true, false], false, begins));
+        assert_eq!(say(keep, Ok(())), (Some(1), [false; 2], true, none));
+        assert_eq!(say(keep, Ok(())), (None, [false; 2], true, none));
+        assert_eq!(say(set, Ok(())), (None, [true, false], false, begins));
+        assert_eq!(say(keep, Ok(())), (None, [false; 2], false, none));
+        assert_eq!(
+            say(SignatureChange::Reset, Ok(())),
+            (None, [false; 2], true, none)
+        );
+        assert_eq!(say(keep, Ok(())), (None, [false; 2], true, none));
     }
 
     #[test]

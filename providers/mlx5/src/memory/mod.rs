@@ -9,5 +9,5 @@ mod var;
 
 pub use dm::{DeviceMemory, DeviceMemoryInfo, OperationWord};
 pub use indirect::{IndirectKey, KeyOptions};
-pub use signed::{SignatureChange, SignatureError, SignaturePart};
+pub use signed::{Encryption, SignatureChange, SignatureError, SignaturePart};
 pub use var::{MappedVar, Var, VarKind};

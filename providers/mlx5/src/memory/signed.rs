@@ -1,4 +1,5 @@
-//! Keys with signatures: what the key itself remembers of them, and what was reported of it.
+//! Keys with signatures and encryption: what the key itself remembers of them, and what was
+//! reported of it.
 
 use std::sync::Arc;
 
@@ -6,11 +7,12 @@ use uverbs_core::{Error, ErrorKind, Op, PostError, Result};
 
 use super::IndirectKey;
 use crate::cqe::KeyReport;
-use crate::devx::DevxObject;
+use crate::devx::{DataKey, DevxObject};
 use crate::tracker::keys::KeyErrors;
 use crate::tracker::table::Trackers;
+use crate::wqe::encryption::{Encrypting, EncryptionOrder};
 use crate::wqe::layout::KeyChange;
-use crate::wqe::signature::{Signature, Signatures, Signing};
+use crate::wqe::signature::{BlockSize, Signature, Signatures, Signing, no_signatures};
 
 /// What a change of a key does to its signatures.
 #[derive(Clone, Copy, Debug, Default)]
@@ -52,37 +54,106 @@ pub struct SignatureError {
     pub offset: u64,
 }
 
-/// What a key with signatures has beside its number.
+/// `mlx5dv_crypto_attr`—how what passes through a key is encrypted, by AES-XTS.
+#[doc(alias = "mlx5dv_crypto_attr")]
+#[derive(Clone, Copy, Debug)]
+pub struct Encryption<'a> {
+    /// The key of data. It has to be there for as long as this key is used.
+    pub data_key: &'a DataKey,
+    /// Data is encrypted on the wire and not in memory; otherwise the other way round.
+    pub on_wire: bool,
+    /// What is done first, where the key has signatures, too.
+    pub order: EncryptionOrder,
+    /// Bytes that are encrypted as one.
+    pub unit: BlockSize,
+    /// Of the first unit, as a number whose lowest byte is first; that of each unit is one more
+    /// than the last one's.
+    pub tweak: [u8; 16],
+    /// The tag of the key of data, if it has one.
+    pub tag: [u8; 8],
+}
+
+impl Encryption<'_> {
+    fn by_number(&self) -> Encrypting {
+        Encrypting {
+            on_wire: self.on_wire,
+            order: self.order,
+            unit: self.unit,
+            tweak: self.tweak,
+            data_key: self.data_key.number(),
+            tag: self.tag,
+        }
+    }
+}
+
+/// What a key with signatures or encryption has beside its number.
 #[derive(Debug)]
-pub(super) struct Signed {
+pub(super) struct Features {
+    signs: Option<Signs>,
+    encrypts: Option<Encrypts>,
+    /// Bytes that the key maps.
+    length: u64,
+}
+
+#[derive(Debug)]
+struct Signs {
     number: u32,
     /// PSVs of memory and of the wire, by number; the key's object keeps them.
     psvs: [u32; 2],
     errors: Arc<KeyErrors>,
     trackers: Arc<Trackers>,
     current: Option<Signatures>,
-    /// Bytes that the key maps.
-    length: u64,
 }
 
-impl Signed {
-    pub(super) fn new(number: u32, psvs: &[DevxObject; 2], trackers: &Arc<Trackers>) -> Self {
-        let errors = Arc::default();
-        trackers.keys.add(number, &errors);
-        Self {
-            number,
-            psvs: [psvs[0].id(), psvs[1].id()],
-            errors,
-            trackers: Arc::clone(trackers),
+#[derive(Debug)]
+struct Encrypts {
+    /// The device encrypts several units.
+    several: bool,
+    current: Option<Encrypting>,
+}
+
+impl Features {
+    /// Those of key `number`: signatures with these PSVs, and encryption of one unit or several.
+    pub(super) fn new(
+        number: u32,
+        psvs: Option<[DevxObject; 2]>,
+        encrypts_several: Option<bool>,
+        trackers: &Arc<Trackers>,
+    ) -> Self {
+        let signs = psvs.map(|psvs| {
+            let errors = Arc::default();
+            trackers.keys.add(number, &errors);
+            Signs {
+                number,
+                psvs: [psvs[0].id(), psvs[1].id()],
+                errors,
+                trackers: Arc::clone(trackers),
+                current: None,
+            }
+        });
+        let encrypts = encrypts_several.map(|several| Encrypts {
+            several,
             current: None,
+        });
+        Self {
+            signs,
+            encrypts,
             length: 0,
         }
     }
 }
 
-impl Drop for Signed {
+impl Drop for Signs {
     fn drop(&mut self) {
         self.trackers.keys.remove(self.number, &self.errors);
+    }
+}
+
+impl Signs {
+    /// What is set behind a change, for these signatures to begin anew.
+    fn begin(&self, current: Option<&Signatures>) -> [Option<(u32, u64)>; 2] {
+        let values = current.map_or([None; 2], Signatures::begin_with);
+        [0, 1].map(|at| values[at].map(|value| (self.psvs[at], value)))
     }
 }
 
@@ -144,7 +215,7 @@ impl IndirectKey {
     #[doc(alias = "_mlx5dv_mkey_check")]
     pub fn check(&self) -> Result<Option<SignatureError>> {
         let op = Op::PollCompletionQueue;
-        let signed = self.signed.as_ref();
+        let signed = self.features.as_ref().and_then(|has| has.signs.as_ref());
         let signed = signed.ok_or_else(|| Error::invalid(op, "key without signatures"))?;
         let Some(report) = signed.errors.found() else {
             return Ok(None);
@@ -158,53 +229,82 @@ impl IndirectKey {
         Ok(Some(error))
     }
 
-    /// Has `put` put a change of the key with what it says of signatures, and remembers that.
+    /// Has `put` put a change of the key with what it says of signatures and encryption, and
+    /// remembers that.
     ///
     /// # Errors
-    /// [`PostError::InvalidRequest`]: a key without signatures, or one that maps more than 32 bits
-    /// count; those of `put`.
-    pub(crate) fn sign(
+    /// [`PostError::InvalidRequest`]: what the key was not created for, or one that maps more than
+    /// 32 bits count or, where the device encrypts one unit, more than one; those of `put`.
+    pub(crate) fn change(
         &mut self,
         change: &KeyChange<'_>,
         signatures: SignatureChange<'_>,
+        encryption: Option<&Encryption<'_>>,
         put: impl FnOnce(&Signing) -> Result<(), PostError>,
     ) -> Result<(), PostError> {
-        let signed = self.signed.as_mut().ok_or(PostError::InvalidRequest)?;
-        let errors = signed.errors.news();
+        let has = self.features.as_mut().ok_or(PostError::InvalidRequest)?;
         let length = match &change.layout {
             Some(layout) => layout.bytes()?,
-            None => signed.length,
+            None => has.length,
         };
-        let mut signing = Signing {
-            errors,
-            ..Signing::default()
-        };
-        let current = match signatures {
-            SignatureChange::Keep => signed.current,
-            SignatureChange::Reset => None,
-            SignatureChange::Set(signatures) => {
-                if u32::try_from(length).is_err() {
-                    return Err(PostError::InvalidRequest);
-                }
-                signing.signs = Some(signatures.bsf(signed.psvs, false)?);
-                Some(*signatures)
-            }
-        };
-        signing.stops = current.is_none();
-        // After an error the device has to be told where the signatures begin once more.
-        if let Some(current) = current
-            && (signing.signs.is_some() || errors.is_some())
+        if has.encrypts.is_none() && encryption.is_some()
+            || has.signs.is_none() && !matches!(signatures, SignatureChange::Keep)
         {
-            let values = current.begin_with();
-            let both = signed.psvs.into_iter().zip(values);
-            let mut both = both.map(|(psv, value)| value.map(|value| (psv, value)));
-            signing.psvs = [both.next().flatten(), both.next().flatten()];
+            return Err(PostError::InvalidRequest);
+        }
+        let encrypts = match (encryption, &has.encrypts) {
+            (Some(encryption), _) => Some(encryption.by_number()),
+            (None, encrypts) => encrypts.as_ref().and_then(|encrypts| encrypts.current),
+        };
+        let signed = has.signs.as_ref().and_then(|signs| signs.current);
+        let signed = match signatures {
+            SignatureChange::Keep => signed,
+            SignatureChange::Reset => None,
+            SignatureChange::Set(signatures) => Some(*signatures),
+        };
+        let sets_signatures = matches!(signatures, SignatureChange::Set(_));
+        // With encryption the formats are written whenever one of both changes.
+        let resets = matches!(signatures, SignatureChange::Reset) && has.encrypts.is_some();
+        let writes = sets_signatures || encryption.is_some() || resets;
+        if writes && u32::try_from(length).is_err() {
+            return Err(PostError::InvalidRequest);
+        }
+        let mut signing = Signing::default();
+        if let Some(signs) = &has.signs {
+            signing.errors = signs.errors.news();
+            signing.stops = signed.is_none() && has.encrypts.is_none();
+            if writes {
+                let beside = encrypts.is_some();
+                signing.formats[0] = Some(match &signed {
+                    Some(signed) => signed.bsf(signs.psvs, beside)?,
+                    None => no_signatures(beside),
+                });
+            }
+            // After an error the device has to be told where they begin once more.
+            if sets_signatures || signing.errors.is_some() {
+                signing.psvs = signs.begin(signed.as_ref());
+            }
+        }
+        if let (Some(encrypts), Some(able)) = (encrypts, &has.encrypts) {
+            if !able.several && length > encrypts.unit.bytes() {
+                return Err(PostError::InvalidRequest);
+            }
+            if writes {
+                let beside = has.signs.is_some();
+                let bsf = encrypts.bsf(able.several, beside, signed.as_ref())?;
+                signing.formats[1] = Some(bsf);
+            }
         }
         put(&signing)?;
-        signed.current = current;
-        signed.length = length;
-        if let Some(count) = errors {
-            signed.errors.told(count);
+        has.length = length;
+        if let Some(able) = &mut has.encrypts {
+            able.current = encrypts;
+        }
+        if let Some(signs) = &mut has.signs {
+            signs.current = signed;
+            if let Some(count) = signing.errors {
+                signs.errors.told(count);
+            }
         }
         Ok(())
     }
@@ -215,7 +315,7 @@ mod tests {
     #![allow(clippy::unwrap_used, reason = "tests")]
 
     use super::*;
-    use crate::wqe::signature::{BlockSize, Crc, Escape, Guard, SignedBlocks, T10Dif};
+    use crate::wqe::signature::{Crc, Escape, Guard, SignedBlocks, T10Dif};
 
     fn of_wire(signature: Signature) -> Signatures {
         Signatures {

@@ -5,7 +5,7 @@ use uverbs_core::PostError;
 use uverbs_core::types::{Address, QpType, Remote, SendFlags, SendRequest, Sge, WcOpcode};
 
 use super::{QueuePair, Role};
-use crate::memory::{IndirectKey, SignatureChange};
+use crate::memory::{Encryption, IndirectKey, SignatureChange};
 use crate::sq::raw::Frame;
 use crate::wqe::layout::KeyChange;
 use crate::wqe::operations::Operations;
@@ -154,20 +154,23 @@ impl QueuePair {
         self.send_ring()?.put_key_change(wr_id, flags, change)
     }
 
-    /// The same of a key that was created with signatures: up to three requests, of which only the
-    /// last one completes.
+    /// The same of a key that was created with signatures or encryption: up to three requests, of
+    /// which only the last one completes.
     ///
-    /// A byte stream format takes the room of 4 entries.
+    /// Signatures take the room of 4 entries, encryption that of 4 more, whenever one of both
+    /// changes.
     ///
     /// # Errors
-    /// As [`put_key_change`](Self::put_key_change); [`PostError::InvalidRequest`] also for a key
-    /// without signatures, another key than that of the change, signatures of a key that maps more
-    /// than 32 bits count, signatures of no side, and bytes to be copied between sides that are not
-    /// the same.
+    /// As [`put_key_change`](Self::put_key_change); [`PostError::InvalidRequest`] also for what the
+    /// key was not created for, another key than that of the change, one that maps more than 32
+    /// bits count (or one unit, where the device encrypts no more), signatures of no side, bytes to
+    /// be copied between sides that are not the same, and an order of encryption that does not go
+    /// with signatures of both sides.
     ///
     /// # Safety
     /// As [`put_key_change`](Self::put_key_change).
     #[doc(alias = "mlx5dv_wr_set_mkey_sig_block")]
+    #[doc(alias = "mlx5dv_wr_set_mkey_crypto")]
     #[allow(unsafe_code, reason = "names memory that a device will access")]
     pub unsafe fn put_signed_key_change(
         &mut self,
@@ -176,6 +179,7 @@ impl QueuePair {
         key: &mut IndirectKey,
         change: &KeyChange<'_>,
         signatures: SignatureChange<'_>,
+        encryption: Option<&Encryption<'_>>,
     ) -> Result<(), PostError> {
         if self.base.kind != QpType::Rc {
             return Err(PostError::UnsupportedOperation);
@@ -184,7 +188,7 @@ impl QueuePair {
             return Err(PostError::InvalidRequest);
         }
         let ring = self.send_ring()?;
-        key.sign(change, signatures, |signing| {
+        key.change(change, signatures, encryption, |signing| {
             ring.put_signed_key_change(wr_id, flags, change, signing)
         })
     }

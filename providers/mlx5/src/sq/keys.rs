@@ -69,8 +69,8 @@ impl SendRing {
         for _ in entries..padded {
             writer.unit([0; 2]);
         }
-        for unit in signing.signs.iter().flatten() {
-            writer.unit(*unit);
+        for bsf in signing.formats.iter().flatten() {
+            writer.units(bsf);
         }
         let at = writer.at;
         let kind = Kind {

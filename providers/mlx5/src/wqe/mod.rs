@@ -4,6 +4,7 @@
 //! Programmer's Reference Manual, "Work Request (WQE) Formats"; the kernel's
 //! `include/linux/mlx5/qp.h`.
 
+pub(crate) mod encryption;
 pub(crate) mod inline;
 pub(crate) mod layout;
 pub(crate) mod operations;

@@ -24,6 +24,17 @@ pub enum BlockSize {
 }
 
 impl BlockSize {
+    /// How many they are.
+    pub(crate) const fn bytes(self) -> u64 {
+        match self {
+            Self::Bytes512 => 512,
+            Self::Bytes520 => 520,
+            Self::Bytes4048 => 4048,
+            Self::Bytes4096 => 4096,
+            Self::Bytes4160 => 4160,
+        }
+    }
+
     /// The device's number of it.
     pub(crate) const fn selector(self) -> u32 {
         match self {
@@ -236,19 +247,13 @@ impl Signatures {
         beside_encryption: bool,
     ) -> Result<[Unit; BSF_UNITS], PostError> {
         const SAME_STRUCTURE: u32 = 1 << 28;
-        let size = if beside_encryption {
-            BESIDE_ENCRYPTION
-        } else {
-            WITH_INLINE
-        };
-        let mut head = size << 30;
-        let mut formats = [0; 2];
-        let mut sections = [[0; 2]; 2];
-        if self.memory.is_some() || self.wire.is_some() {
-            head |= u32::from(self.check) << 16;
-        } else if !beside_encryption {
+        if self.memory.is_none() && self.wire.is_none() {
             return Err(PostError::InvalidRequest);
         }
+        let [[mut head, _], ..] = no_signatures(beside_encryption).map(|unit| unit.map(high));
+        let mut formats = [0; 2];
+        let mut sections = [[0; 2]; 2];
+        head |= u32::from(self.check) << 16;
         if let Some(blocks) = &self.memory {
             head |= blocks.size.selector();
             formats[1] = blocks.signature.format() << 24 | psvs[0] & 0xff_ffff;
@@ -273,6 +278,23 @@ impl Signatures {
     pub(crate) fn begin_with(&self) -> [Option<u64>; 2] {
         [self.memory, self.wire].map(|side| side.map(|blocks| blocks.signature.begins_with()))
     }
+}
+
+/// The upper half of a word in memory order.
+const fn high(word: u64) -> u32 {
+    (u64::from_be(word) >> 32) as u32
+}
+
+/// The byte stream format of no signatures.
+pub(crate) const fn no_signatures(beside_encryption: bool) -> [Unit; BSF_UNITS] {
+    let size = if beside_encryption {
+        BESIDE_ENCRYPTION
+    } else {
+        WITH_INLINE
+    };
+    let mut units = [[0; 2]; BSF_UNITS];
+    units[0][0] = words(size << 30, u32::MAX);
+    units
 }
 
 /// The inline section: the parameters of a T10-DIF.
@@ -315,13 +337,13 @@ pub(crate) const fn psv(number: u32, value: u64) -> Unit {
     [words(number, 0), value.to_be()]
 }
 
-/// What a change of a key says of its signatures beside its layout and rights.
+/// What a change of a key says of signatures and encryption beside its layout and rights.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Signing {
     /// The number of errors that were reported of the key and the next one, if it has to be told.
     pub(crate) errors: Option<u32>,
-    /// Whether the key has signatures from now on, if that changes.
-    pub(crate) signs: Option<[Unit; BSF_UNITS]>,
+    /// The byte stream formats of signatures and of encryption, if those change.
+    pub(crate) formats: [Option<[Unit; BSF_UNITS]>; 2],
     /// It has none from now on.
     pub(crate) stops: bool,
     /// PSVs that are set behind it.
@@ -331,7 +353,7 @@ pub(crate) struct Signing {
 impl Signing {
     /// Units of byte stream formats.
     pub(crate) fn units(&self) -> usize {
-        self.signs.map_or(0, |bsf| bsf.len())
+        self.formats.iter().flatten().map(|bsf| bsf.len()).sum()
     }
 
     /// Adds it to the head of the change.
@@ -344,10 +366,11 @@ impl Signing {
         let [control, _, _, context, ..] = head else {
             return;
         };
-        if self.signs.is_some() || self.stops {
+        let sets = self.units() != 0;
+        if sets || self.stops {
             control[1] |= SIGNED.to_be();
         }
-        if self.signs.is_some() {
+        if sets {
             control[0] |= (self.units() as u64).to_be();
             context[1] |= IS_SIGNED.to_be();
         }

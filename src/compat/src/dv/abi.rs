@@ -142,6 +142,16 @@ structs! {
         copy_mask: u8,
         comp_mask: u64,
     }
+    struct mlx5dv_crypto_attr {
+        crypto_standard: u32,
+        encrypt_on_tx: u8,
+        signature_crypto_order: u32,
+        data_unit_size: u32,
+        initial_tweak: [u8; 16],
+        dek: *mut mlx5dv_dek,
+        keytag: [u8; 8],
+        comp_mask: u64,
+    }
     struct mlx5dv_sig_err {
         actual_value: u64,
         expected_value: u64,

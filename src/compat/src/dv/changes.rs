@@ -12,11 +12,12 @@ use uverbs_any::{AnyQp, Of};
 use uverbs_core::PostError;
 use uverbs_core::types::{AccessFlags, LocalKey, RemoteKey, SendFlags, Sge};
 use uverbs_mlx5::{
-    Interleaved, KeyChange, KeyLayout, QueuePair, SignatureChange, Signatures, Unit,
+    Encryption, Interleaved, KeyChange, KeyLayout, QueuePair, SignatureChange, Signatures, Unit,
 };
 
 use super::abi::{mlx5dv_mkey_conf_attr, mlx5dv_mr_interleaved};
 use super::dynamic::Extended;
+use super::encryption::Encrypting;
 use super::keys::Mkey;
 use crate::abi::ibv_sge;
 use crate::answer::Answer;
@@ -41,10 +42,13 @@ pub(crate) struct Change {
     left: u8,
     access: Option<AccessFlags>,
     layout: Option<Layout>,
-    /// The key itself, if it may have signatures.
-    signed: Option<Handle<Mkey>>,
+    /// The key itself, if it may have signatures or be encrypted.
+    changes: Option<Handle<Mkey>>,
+    signs: bool,
+    encrypts: bool,
     resets: bool,
     signatures: Option<Signatures>,
+    encryption: Option<Encrypting>,
 }
 
 impl Change {
@@ -53,10 +57,22 @@ impl Change {
         &mut self,
         signatures: impl FnOnce() -> Answer<Signatures>,
     ) -> Answer<()> {
-        if self.signed.is_none() || self.signatures.is_some() {
+        if !self.signs || self.signatures.is_some() {
             return Err(Code::INVALID);
         }
         self.signatures = Some(signatures()?);
+        Ok(())
+    }
+
+    /// Says how what passes through the key is encrypted.
+    pub(super) fn set_encryption(
+        &mut self,
+        encryption: impl FnOnce() -> Answer<Encrypting>,
+    ) -> Answer<()> {
+        if !self.encrypts || self.encryption.is_some() {
+            return Err(Code::INVALID);
+        }
+        self.encryption = Some(encryption()?);
         Ok(())
     }
 
@@ -85,7 +101,9 @@ impl Request {
         let put = match self {
             Self::Change(change) if change.left != 0 => return Err(Code::INVALID),
             Self::Change(change) => {
-                let signed = change.signed.map(|key| (key, change.signature_change()));
+                let has = change
+                    .changes
+                    .map(|key| (key, change.signature_change(), change.encryption.as_ref()));
                 let layout = change.layout.as_ref().map(|layout| match layout {
                     Layout::List(list) => KeyLayout::List(list),
                     Layout::Interleaved(repeats, pieces) => KeyLayout::Interleaved {
@@ -98,16 +116,23 @@ impl Request {
                     access: change.access,
                     layout,
                 };
-                match signed {
+                match has {
                     // SAFETY: as the C interface asks, the program keeps what the key maps
                     // registered for as long as the key maps it.
                     None => unsafe { own.put_key_change(wr_id, flags, &change) },
-                    Some((key, signatures)) => key.get()?.with(|key| {
-                        // SAFETY: as above.
-                        let put = unsafe {
-                            own.put_signed_key_change(wr_id, flags, key, &change, signatures)
+                    Some((key, signatures, encryption)) => key.get()?.with(|key| {
+                        let mut put = |encryption: Option<&Encryption<'_>>| {
+                            // SAFETY: as above.
+                            Ok(unsafe {
+                                own.put_signed_key_change(
+                                    wr_id, flags, key, &change, signatures, encryption,
+                                )
+                            })
                         };
-                        Ok(put)
+                        match encryption {
+                            Some(encryption) => encryption.with(|encryption| put(Some(encryption))),
+                            None => put(None),
+                        }
                     })?,
                 }
             }
@@ -165,9 +190,12 @@ pub(super) extern "C" fn configure(
             left: setters,
             access: None,
             layout: None,
-            signed: key.signs.then_some(handle),
-            resets: attr.conf_flags & FORGETS_SIGNATURES != 0,
+            changes: (key.signs || key.encrypts).then_some(handle),
+            signs: key.signs,
+            encrypts: key.encrypts,
+            resets: key.signs && attr.conf_flags & FORGETS_SIGNATURES != 0,
             signatures: None,
+            encryption: None,
         };
         batch.keep(own, What::Vendors(Box::new(Request::Change(change))));
         Ok(())
@@ -220,11 +248,6 @@ pub(super) extern "C" fn set_layout_interleaved(
         let layout = Layout::Interleaved(repeats, pieces.collect());
         set_layout(change, count.into(), layout)
     });
-}
-
-/// Encryption, which no key was created for.
-pub(super) extern "C" fn set_other(qp: Handle<Extended>) {
-    set(qp, |_| Err(Code::INVALID));
 }
 
 /// What the older functions configure.

@@ -25,7 +25,7 @@ use crate::pointer::{Handle, In, Out, items};
 
 /// A login, and a key, of which C knows the address only.
 type Login = Held<mlx5dv_crypto_login_obj, CryptoLogin>;
-type Key = Held<mlx5dv_dek, DataKey>;
+pub(super) type Key = Held<mlx5dv_dek, DataKey>;
 
 /// The login of a device for everybody who names none.
 #[derive(Default)]

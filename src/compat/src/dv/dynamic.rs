@@ -13,6 +13,7 @@ use uverbs_mlx5::{Entries, EntrySize, QpExtra, Results, Streams};
 
 use super::abi::{mlx5dv_cq_init_attr, mlx5dv_qp_ex, mlx5dv_qp_init_attr};
 use super::changes;
+use super::encryption;
 use super::own;
 use super::signatures;
 use super::to::{Target, To};
@@ -81,7 +82,7 @@ fn slots_with(streams: bool, operations: u64, kind: QpType) -> mlx5dv_qp_ex {
         slots.wr_set_mkey_layout_list = changes::set_layout_list as Slot;
         slots.wr_set_mkey_layout_interleaved = changes::set_layout_interleaved as Slot;
         slots.wr_set_mkey_sig_block = signatures::set_sig_block as Slot;
-        slots.wr_set_mkey_crypto = changes::set_other as Slot;
+        slots.wr_set_mkey_crypto = encryption::set_crypto as Slot;
     }
     slots
 }

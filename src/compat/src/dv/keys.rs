@@ -28,6 +28,8 @@ pub(super) struct Mkey {
     changes_variant: bool,
     /// It may have signatures.
     pub(super) signs: bool,
+    /// What passes through it may be encrypted.
+    pub(super) encrypts: bool,
     /// `None` once it was destroyed.
     inner: Locked<Option<IndirectKey>>,
 }
@@ -36,13 +38,15 @@ impl Object for Mkey {
     type C = mlx5dv_mkey;
 }
 
-/// `MLX5DV_MKEY_INIT_ATTR_FLAGS_…`; that of encryption is not supported.
+/// `MLX5DV_MKEY_INIT_ATTR_FLAGS_…`.
 mod flag {
     pub(super) const INDIRECT: u32 = 1;
     pub(super) const SIGNATURES: u32 = 1 << 1;
+    pub(super) const ENCRYPTION: u32 = 1 << 2;
     pub(super) const CHANGES_VARIANT: u32 = 1 << 3;
     pub(super) const REMOTE_INVALIDATE: u32 = 1 << 4;
-    pub(super) const KNOWN: u32 = INDIRECT | SIGNATURES | CHANGES_VARIANT | REMOTE_INVALIDATE;
+    pub(super) const KNOWN: u32 =
+        INDIRECT | SIGNATURES | ENCRYPTION | CHANGES_VARIANT | REMOTE_INVALIDATE;
 }
 
 impl Mkey {
@@ -58,6 +62,7 @@ impl Mkey {
             remote_invalidate: flags & flag::REMOTE_INVALIDATE != 0,
             changes_variant: flags & flag::CHANGES_VARIANT != 0,
             signatures: flags & flag::SIGNATURES != 0,
+            encryption: flags & flag::ENCRYPTION != 0,
         };
         let inner = domain.domain()?;
         let inner: Option<&uverbs_mlx5::ProtectionDomain> = inner.of();
@@ -74,6 +79,7 @@ impl Mkey {
             max_entries: made.max_entries(),
             changes_variant: options.changes_variant,
             signs: options.signatures,
+            encrypts: options.encryption,
             inner: Locked::new(Some(made), true),
         };
         Ok(Self::to_c(Box::into_raw(Box::new(key))))

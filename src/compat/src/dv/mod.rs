@@ -12,6 +12,7 @@ mod device;
 mod devx;
 mod dm;
 mod dynamic;
+mod encryption;
 mod entropy;
 mod frames;
 mod held;

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use crate::buffer::Umem;
 use crate::device_memory::{Allocations, DeviceMemory};
+use crate::encryption::DataKey;
 use crate::engine::Rung;
 use crate::engine::paging::PageFault;
 use crate::faults::Faults;
@@ -70,6 +71,7 @@ pub(crate) struct Device {
     pub(crate) tirs: Table<Vec<u8>>,
     pub(crate) tables: Table<Vec<u8>>,
     pub(crate) psvs: Table<Psv>,
+    pub(crate) data_keys: Table<DataKey>,
     pub(crate) counter_sets: Table<()>,
     pub(crate) flows: Table<crate::flow::Table>,
     pub(crate) roots: BTreeMap<u8, u32>,
@@ -146,6 +148,7 @@ impl Device {
             tirs: Table::new(1, 1 << 12),
             tables: Table::new(1, 1 << 8),
             psvs: Table::new(1, 1 << 10),
+            data_keys: Table::new(1, 1 << 10),
             counter_sets: Table::new(1, 256),
             flows: Table::new(1, 1 << 12),
             roots: BTreeMap::new(),
@@ -283,6 +286,7 @@ impl Device {
             ("umem", self.umems.len()),
             ("mkey", self.mkeys.len()),
             ("psv", self.psvs.len()),
+            ("key of data", self.data_keys.len()),
             ("device memory", self.memory_taken.len()),
             ("eq", self.eqs.len()),
             ("cq", self.cqs.len()),

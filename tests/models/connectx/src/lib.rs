@@ -39,6 +39,7 @@ mod device;
 mod device_memory;
 #[cfg(any(test, feature = "harness"))]
 pub mod driver;
+mod encryption;
 mod engine;
 mod faults;
 mod flow;

@@ -51,6 +51,9 @@ struct Arguments {
     /// Let memory keys have signatures: integrity fields behind blocks of data.
     #[arg(long)]
     signatures: bool,
+    /// Let what passes through memory keys be encrypted, by keys of data that programs import.
+    #[arg(long)]
+    encryption: bool,
     /// Let rate limits and bandwidth caps of scheduling elements take effect.
     #[arg(long)]
     shaper: bool,
@@ -92,6 +95,7 @@ impl Arguments {
             umr: self.umr || self.odp,
             paging: self.odp,
             signatures: self.signatures,
+            encryption: self.encryption,
             strict: self.strict,
         })
     }

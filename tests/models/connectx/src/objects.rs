@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use crate::buffer::{Buffer, Umem};
+use crate::encryption::Encryption;
 use crate::engine::completion::Ready;
 use crate::layout::{qp, queue};
 use crate::signature::Bsf;
@@ -74,9 +75,16 @@ pub(crate) struct MemoryKey {
     pub(crate) context: Vec<u8>,
     pub(crate) translation: Translation,
     /// The byte stream format, once a request has set it.
-    pub(crate) bsf: Option<Bsf>,
+    pub(crate) bsf: Option<Stream>,
     /// Signature errors that were reported of it.
     pub(crate) errors: u32,
+}
+
+/// What a key does to what passes through it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Stream {
+    Signatures(Bsf),
+    Encryption(Encryption),
 }
 
 /// A protected sequence of values: what a side of a key with signatures begins with.

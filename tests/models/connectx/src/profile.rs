@@ -8,7 +8,7 @@ use crate::cmd::LOG_MAX_ALIGNMENT;
 use crate::device_memory::{BAR_OFFSET, SIZE};
 use crate::engine::compress::MOST;
 use crate::layout::caps::{
-    Setting, atomic, device_memory, ethernet, flow, general, paging, qos, roce,
+    Setting, atomic, device_memory, encryption, ethernet, flow, general, paging, qos, roce,
 };
 use crate::layout::transport::nic_vport;
 use crate::memory_key::MAX_DEPTH;
@@ -26,6 +26,7 @@ pub(crate) mod cap_type {
     pub(crate) const FLOW_TABLE: u16 = 0x07;
     pub(crate) const QOS: u16 = 0x0c;
     pub(crate) const DEVICE_MEMORY: u16 = 0x0f;
+    pub(crate) const ENCRYPTION: u16 = 0x1a;
 }
 
 /// The link of a function.
@@ -86,6 +87,8 @@ pub struct FunctionConfig {
     pub paging: bool,
     /// Whether memory keys may have signatures: integrity fields behind blocks of data.
     pub signatures: bool,
+    /// Whether what passes through memory keys may be encrypted.
+    pub encryption: bool,
     /// Whether the first bytes of each frame have to be in the work request itself, as a ConnectX-4
     /// requires.
     pub inline_headers: bool,
@@ -115,6 +118,7 @@ impl FunctionConfig {
             umr: false,
             paging: false,
             signatures: false,
+            encryption: false,
             inline_headers: false,
             ece: ECE_VERSION | ECE_OPTIONS[usize::from(index % 2)],
             adapter: None,
@@ -143,6 +147,7 @@ impl FunctionConfig {
             cap_type::ATOMIC => ATOMIC,
             cap_type::PAGING if self.paging => PAGING,
             cap_type::QOS => QOS,
+            cap_type::ENCRYPTION if self.encryption => ENCRYPTION,
             cap_type::DEVICE_MEMORY => DEVICE_MEMORY,
             cap_type::ETHERNET if self.kind == FunctionKind::Roce => ETHERNET,
             cap_type::ROCE if self.kind == FunctionKind::Roce => ROCE,
@@ -184,6 +189,11 @@ impl FunctionConfig {
             }
             if self.signatures {
                 for (field, value) in WITH_SIGNATURES {
+                    field.set(&mut page, *value);
+                }
+            }
+            if self.encryption {
+                for (field, value) in WITH_ENCRYPTION {
                     field.set(&mut page, *value);
                 }
             }
@@ -344,6 +354,15 @@ const WITH_SIGNATURES: &[Setting] = &[
     (general::BLOCKS_OF_4048, 1),
     (general::LOG_MAX_BSF_LIST, 0),
 ];
+
+/// What encryption adds to the general page.
+const WITH_ENCRYPTION: &[Setting] = &[
+    (general::ENCRYPTION, 1),
+    (general::ENCRYPTS_SEVERAL, 1),
+    (general::KEYS_OF_DATA, 1),
+];
+
+const ENCRYPTION: &[Setting] = &[(encryption::LOG_MAX_KEYS, 10)];
 
 const PAGING: &[Setting] = &[
     (paging::RC, 0b11_1111),

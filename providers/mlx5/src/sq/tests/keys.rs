@@ -105,7 +105,7 @@ fn datagrams_change_no_keys() {
 fn signing() -> Signing {
     Signing {
         errors: Some(3),
-        signs: Some([[0x11; 2]; 4]),
+        formats: [Some([[0x11; 2]; 4]), None],
         stops: false,
         psvs: [Some((5, 0x77)), Some((6, 0x88))],
     }

@@ -1,6 +1,6 @@
 //! User contexts, umems and general objects.
 
-use super::{Command, qos};
+use super::{Command, data_key, qos};
 use crate::buffer::Umem;
 use crate::layout::command::{NUMBER32, op};
 use crate::layout::transport::sched;
@@ -57,8 +57,11 @@ pub(super) fn destroy_umem(command: &mut Command<'_>) -> Outcome {
         .map(|_| ())
 }
 
-/// Commands on general objects; scheduling elements are the only type modelled.
+/// Commands on general objects; scheduling elements and keys of data are the only types modelled.
 pub(super) fn general_object(command: &mut Command<'_>, opcode: u16) -> Outcome {
+    if command.get(OBJECT_TYPE) == data_key::TYPE {
+        return data_key::run(command, opcode);
+    }
     require(
         command.get(OBJECT_TYPE) == SCHEDULING_ELEMENT,
         Rule::ElementType,
@@ -138,7 +141,8 @@ impl crate::device::Device {
             domains,
             pds,
             uars,
-            psvs
+            psvs,
+            data_keys
         );
         count
     }

@@ -15,16 +15,23 @@ pub(super) fn create(command: &mut Command<'_>) -> Outcome {
     let context = command.context(CTX, mkey::LEN);
     let free = mkey::FREE.is_set(&context);
     let mode = mode(&context).ok_or(Rule::AccessMode.refuse())?;
+    let encrypted = mkey::ENCRYPTED.get(&context);
+    let formats = usize::from(encrypted != 0);
     if mkey::SIGNED.is_set(&context) {
-        // With room for one byte stream format, which a request has to set.
-        let has_room = mkey::BSF_OCTOWORDS.get(&context) as usize * 16 == BSF;
-        let is_free = mode == Mode::Keys && free;
+        // With room for each byte stream format, which a request has to set.
+        let room = mkey::BSF_OCTOWORDS.get(&context) as usize * 16;
+        let signs = room == (formats + 1) * BSF;
+        require(signs || formats != 0 && room == BSF, Rule::Reserved)?;
+        require(!signs || command.device.config.signatures, Rule::Reserved)?;
+        require(mode == Mode::Keys && free, Rule::Reserved)?;
+        require(encrypted <= 1, Rule::Reserved)?;
         require(
-            command.device.config.signatures && has_room && is_free,
+            formats == 0 || command.device.config.encryption,
             Rule::Reserved,
         )?;
+    } else {
+        require(encrypted == 0, Rule::Reserved)?;
     }
-    require(mkey::ENCRYPTED.get(&context) == 0, Rule::Reserved)?;
     if !free {
         command
             .device

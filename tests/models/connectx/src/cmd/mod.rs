@@ -1,6 +1,7 @@
 //! The commands: one file per family, and the dispatcher.
 
 mod cq;
+mod data_key;
 mod dct;
 mod devx;
 mod eq;

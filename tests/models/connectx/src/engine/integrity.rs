@@ -1,5 +1,5 @@
-//! Accesses through keys with signatures: what they read and write in memory, and the completion
-//! that reports a wrong signature.
+//! Accesses through keys with signatures or encryption: what they read and write in memory, and the
+//! completion that reports a wrong signature.
 //!
 //! A wrong signature does not end a message: it is reported beside its completion, once, until a
 //! request has counted the report. No document says in which queue: here it is that of sends for
@@ -8,13 +8,15 @@
 use std::sync::Arc;
 
 use crate::device::Device;
+use crate::encryption::Ciphering;
 use crate::engine::completion;
 use crate::engine::message::{Message, Payload};
 use crate::engine::receive::{Posted, Segment};
 use crate::layout::queue::mkey;
 use crate::memory::{GuestMemory, Ram, Span, total};
 use crate::memory_key::{Access, KeyError, Right};
-use crate::signature::{Fault, Transfer};
+use crate::objects::Stream;
+use crate::signature::{Bsf, Fault, Transfer};
 
 /// The longest access that is carried out.
 const MOST: u64 = 64 << 20;
@@ -33,14 +35,37 @@ pub(crate) enum Part {
     Signed(Signed),
 }
 
-/// An access through a key with signatures.
-#[derive(Clone, Copy, Debug)]
+/// An access through a key with signatures or encryption.
+#[derive(Clone, Debug)]
 pub(crate) struct Signed {
     /// Of memory, where `length` counts what is there.
     access: Access,
-    transfer: Transfer,
+    way: Way,
     /// Bytes of the wire.
     length: u64,
+}
+
+/// What becomes of data on its way.
+#[derive(Clone, Debug)]
+enum Way {
+    Signatures(Transfer),
+    Encryption(Ciphering),
+}
+
+impl Way {
+    fn to_wire(&self, bytes: &[u8]) -> (Vec<u8>, Option<Fault>) {
+        match self {
+            Self::Signatures(transfer) => transfer.to_wire(bytes),
+            Self::Encryption(ciphering) => (ciphering.to_wire(bytes), None),
+        }
+    }
+
+    fn to_memory(&self, bytes: &[u8]) -> (Vec<u8>, Option<Fault>) {
+        match self {
+            Self::Signatures(transfer) => transfer.to_memory(bytes),
+            Self::Encryption(ciphering) => (ciphering.to_memory(bytes), None),
+        }
+    }
 }
 
 impl Device {
@@ -50,19 +75,24 @@ impl Device {
         let Some(key) = key.filter(|key| mkey::SIGNED.is_set(&key.context)) else {
             return Ok(None);
         };
-        let bsf = key.bsf.filter(|_| access.length <= MOST);
-        let bsf = bsf.ok_or(KeyError::Signatures)?;
-        for side in [bsf.wire, bsf.memory].into_iter().flatten() {
-            let psv = self.psvs.get(side.psv);
-            let begins = psv.filter(|psv| psv.pd == access.pd);
-            if begins.and_then(|psv| psv.signature) != Some(side.begins_with()) {
-                return Err(KeyError::Signatures);
-            }
-        }
+        let stream = key.bsf.filter(|_| access.length <= MOST);
         let start = mkey::START.get(&key.context);
         let offset = access.address.checked_sub(start).ok_or(KeyError::Bounds)?;
-        let transfer = Transfer::new(bsf, offset, access.length).ok_or(KeyError::Signatures)?;
-        let (at, length) = transfer.in_memory();
+        let way = match stream.ok_or(KeyError::Signatures)? {
+            Stream::Signatures(bsf) => Way::Signatures(self.transfer(bsf, access, offset)?),
+            Stream::Encryption(encryption) => {
+                let key = self.data_keys.get(encryption.data_key);
+                let key = key.filter(|key| {
+                    key.pd == access.pd && key.tag.is_none_or(|tag| tag == encryption.tag)
+                });
+                let ciphering = key.and_then(|key| encryption.at(key, offset, access.length));
+                Way::Encryption(ciphering.ok_or(KeyError::Signatures)?)
+            }
+        };
+        let (at, length) = match &way {
+            Way::Signatures(transfer) => transfer.in_memory(),
+            Way::Encryption(_) => (offset, access.length),
+        };
         let address = start.checked_add(at).ok_or(KeyError::Bounds)?;
         Ok(Some(Signed {
             access: Access {
@@ -70,9 +100,20 @@ impl Device {
                 length,
                 ..access
             },
-            transfer,
+            way,
             length: access.length,
         }))
+    }
+
+    fn transfer(&self, bsf: Bsf, access: Access, offset: u64) -> Result<Transfer, KeyError> {
+        for side in [bsf.wire, bsf.memory].into_iter().flatten() {
+            let psv = self.psvs.get(side.psv);
+            let begins = psv.filter(|psv| psv.pd == access.pd);
+            if begins.and_then(|psv| psv.signature) != Some(side.begins_with()) {
+                return Err(KeyError::Signatures);
+            }
+        }
+        Transfer::new(bsf, offset, access.length).ok_or(KeyError::Signatures)
     }
 
     fn part(&self, access: Access) -> Result<Part, KeyError> {
@@ -97,7 +138,7 @@ impl Device {
         wrong: &mut Vec<Wrong>,
     ) -> Result<Vec<u8>, KeyError> {
         let bytes = read(self, self.memory_side(signed)?)?;
-        let (bytes, fault) = signed.transfer.to_wire(&bytes);
+        let (bytes, fault) = signed.way.to_wire(&bytes);
         wrong.extend(signed.wrong(fault));
         Ok(bytes)
     }
@@ -110,7 +151,7 @@ impl Device {
         wrong: &mut Vec<Wrong>,
     ) -> Result<(), KeyError> {
         let spans = self.memory_side(signed)?;
-        let (bytes, fault) = signed.transfer.to_memory(bytes);
+        let (bytes, fault) = signed.way.to_memory(bytes);
         self.put(&spans, bytes)?;
         wrong.extend(signed.wrong(fault));
         Ok(())

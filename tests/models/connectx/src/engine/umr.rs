@@ -3,10 +3,11 @@
 use crate::budget::{LARGE, MAX_ENTRIES};
 use crate::cmd::indirect;
 use crate::device::Device;
+use crate::encryption::Encryption;
 use crate::layout::queue::mkey;
 use crate::layout::{Field, be16, be32, be64, part};
 use crate::memory_key::{Access, Mode, READABLE, Right, WRITABLE, mode};
-use crate::objects::{Indirect, MemoryKey, Translation};
+use crate::objects::{Indirect, MemoryKey, Stream, Translation};
 use crate::signature::{BSF, Bsf};
 
 const CONTROL: usize = 16;
@@ -139,7 +140,7 @@ pub(super) fn apply(
 
 /// What a request says about a key's signatures.
 struct Signs {
-    bsf: Option<Bsf>,
+    bsf: Option<Stream>,
     mask: u64,
 }
 
@@ -176,7 +177,7 @@ fn signatures(
     if !signs && !counts && length == 0 {
         return Ok(none);
     }
-    if !device.config.signatures {
+    if !device.config.signatures && !device.config.encryption {
         return Err("signatures, which are not announced");
     }
     if mkey::BSF_OCTOWORDS.get(&target.context) == 0 {
@@ -197,7 +198,13 @@ fn signatures(
     }
     let at = TRANSLATION + octowords * 16;
     let bsf = bytes.get(at..at + BSF).ok_or("no byte stream format")?;
-    let bsf = Some(Bsf::parse(bsf)?);
+    let encrypts = mkey::ENCRYPTED.get(&target.context) != 0;
+    let stream = match Encryption::is(bsf) {
+        true if encrypts => Stream::Encryption(Encryption::parse(bsf)?),
+        false if !encrypts => Stream::Signatures(Bsf::parse(bsf)?),
+        _ => return Err("a byte stream format that the key is not for"),
+    };
+    let bsf = Some(stream);
     Ok(Signs { bsf, mask })
 }
 

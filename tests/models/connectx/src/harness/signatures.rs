@@ -314,3 +314,43 @@ fn what_cannot_be_carried_out_is_refused_when_it_is_set_up() {
     refused(&|bytes| bytes.resize(128, 0));
     refused(&Vec::clear);
 }
+
+#[test]
+fn keys_for_what_is_not_announced_are_refused() {
+    for (signatures, encryption, octowords, encrypted, fits) in [
+        (true, false, 4, 0, true),
+        (false, true, 4, 0, false),
+        (false, false, 4, 0, false),
+        (true, false, 8, 0, false),
+        (true, false, 4, 1, false),
+        (false, true, 4, 1, true),
+        (false, true, 8, 1, false),
+        (true, true, 8, 1, true),
+        (true, true, 4, 2, false),
+    ] {
+        let config = FunctionConfig {
+            signatures,
+            encryption,
+            ..FunctionConfig::numbered(FunctionKind::InfiniBand, 0)
+        };
+        let (mut fabric, hosts) = fabric_from([config].into_iter(), Options::default());
+        let mut input = hosts[0].input(op::CREATE_MKEY);
+        input.resize(PAS, 0);
+        let set: [(Field, u32); 5] = [
+            (mkey::FREE, 1),
+            (mkey::MODE_LOW, 2),
+            (mkey::SIGNED, 1),
+            (mkey::BSF_OCTOWORDS, octowords),
+            (mkey::ENCRYPTED, encrypted),
+        ];
+        for (field, value) in set {
+            field.at(CTX).set(&mut input, value);
+        }
+        let reply = hosts[0].run(&mut fabric, &input, 16);
+        assert_eq!(
+            reply[0] == 0,
+            fits,
+            "{signatures} {encryption} {octowords} {encrypted}"
+        );
+    }
+}

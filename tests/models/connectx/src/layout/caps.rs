@@ -41,6 +41,9 @@ pub(crate) mod general {
     pub(crate) const ETH_OFFLOADS: Field = bit(0x40, 3);
     pub(crate) const ROCE: Field = bit(0x40, 2);
     pub(crate) const LOG_MAX_VLAN_LIST: Field = field(0x7c, 20, 16);
+    pub(crate) const ENCRYPTS_SEVERAL: Field = bit(0x7c, 13);
+    pub(crate) const KEYS_OF_DATA: Field = bit(0x84, 12);
+    pub(crate) const ENCRYPTION: Field = bit(0x8c, 22);
     pub(crate) const LOG_MAX_MC_LIST: Field = field(0x7c, 12, 8);
     pub(crate) const LOG_MAX_UC_LIST: Field = field(0x7c, 4, 0);
     pub(crate) const IB_VIRT: Field = bit(0x34, 29);
@@ -126,6 +129,12 @@ pub(crate) mod device_memory {
     pub(crate) const BAR_START: Wide = Wide(0x08);
     pub(crate) const BAR_SIZE: Field = word(0x10);
     pub(crate) const MAX_SIZE: Field = word(0x14);
+}
+
+/// Encryption capabilities, `crypto_caps`.
+pub(crate) mod encryption {
+    use super::{Field, field};
+    pub(crate) const LOG_MAX_KEYS: Field = field(0x04, 20, 16);
 }
 
 /// Atomic capabilities, `atomic_caps`.

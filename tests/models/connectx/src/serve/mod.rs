@@ -44,6 +44,8 @@ pub struct Service {
     pub paging: bool,
     /// Whether memory keys may have signatures.
     pub signatures: bool,
+    /// Whether what passes through memory keys may be encrypted.
+    pub encryption: bool,
     /// The adapter that the functions are modelled on.
     pub adapter: Option<Arc<Adapter>>,
     /// Whether the first report of incorrect use ends the server with an error.
@@ -121,6 +123,7 @@ pub fn serve(service: &Service, trace: Arc<Trace>) -> Result<(), ServeError> {
             umr: service.umr,
             paging: service.paging,
             signatures: service.signatures,
+            encryption: service.encryption,
             adapter: service.adapter.clone(),
             inline_headers: ethernet_before % 2 == 1,
             ..FunctionConfig::numbered(*kind, number)

@@ -93,7 +93,7 @@ pub(crate) struct Bsf {
 }
 
 /// Bytes of data in a block, by selector.
-fn block(selector: u32) -> Option<usize> {
+pub(crate) fn block(selector: u32) -> Option<usize> {
     Some(match selector {
         1 => 512,
         2 => 520,

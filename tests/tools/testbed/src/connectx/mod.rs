@@ -92,6 +92,7 @@ pub struct Connectx {
     umr: bool,
     odp: bool,
     signatures: bool,
+    encryption: bool,
     subnet_administrator: bool,
     time_divisor: Option<u32>,
     adapter: Option<PathBuf>,
@@ -109,6 +110,7 @@ impl Connectx {
             umr: false,
             odp: false,
             signatures: false,
+            encryption: false,
             subnet_administrator: false,
             time_divisor: None,
             adapter: None,
@@ -156,6 +158,13 @@ impl Connectx {
     #[must_use]
     pub fn signatures(mut self) -> Self {
         self.signatures = true;
+        self
+    }
+
+    /// What passes through memory keys may be encrypted.
+    #[must_use]
+    pub fn encryption(mut self) -> Self {
+        self.encryption = true;
         self
     }
 
@@ -225,6 +234,7 @@ impl Connectx {
             (self.umr, "--umr"),
             (self.odp, "--odp"),
             (self.signatures, "--signatures"),
+            (self.encryption, "--encryption"),
             (self.subnet_administrator, "--subnet-administrator"),
         ] {
             if wanted {
