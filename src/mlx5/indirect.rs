@@ -90,14 +90,15 @@ impl<T: Transport> SendBatch<'_, T> {
         unsafe { qp.put_key_change(wr_id, flags, change) }
     }
 
-    /// `mlx5dv_wr_set_mkey_sig_block`, `mlx5dv_wr_set_mkey_crypto`—the same of a key that was created
-    /// with [`signatures`](KeyOptions::signatures) or [`encryption`](KeyOptions::encryption): up to
-    /// three requests, of which only the last one completes. What passes through the key is then checked against the signatures of the side
-    /// that it comes from, and gets those of the side that it goes to;
-    /// [`IndirectKey::check`] tells what was wrong.
+    /// `mlx5dv_wr_set_mkey_sig_block`, `mlx5dv_wr_set_mkey_crypto`—the same of a key that was
+    /// created with [`signatures`](KeyOptions::signatures) or
+    /// [`encryption`](KeyOptions::encryption): up to three requests, of which only the last one
+    /// completes. What passes through the key is then checked against the signatures of the side
+    /// that it comes from, and gets those of the side that it goes to; [`IndirectKey::check`] tells
+    /// what was wrong.
     ///
-    /// Signatures take the room of 4 entries in the request, encryption that of 4 more, whenever one
-    /// of both changes.
+    /// Signatures take the room of 4 entries in the request, encryption that of 4 more, whenever
+    /// one of both changes.
     ///
     /// ```no_run
     /// use uverbs::mlx5::{
@@ -134,8 +135,8 @@ impl<T: Transport> SendBatch<'_, T> {
     /// ```
     ///
     /// # Errors
-    /// As [`push_key_change`](Self::push_key_change); [`PostError::InvalidRequest`] also for what the
-    /// key was not created for, another key than that of the change, one that maps more than 32
+    /// As [`push_key_change`](Self::push_key_change); [`PostError::InvalidRequest`] also for what
+    /// the key was not created for, another key than that of the change, one that maps more than 32
     /// bits count (or one unit, where the device encrypts no more), signatures of no side, bytes to
     /// be copied between sides that are not the same, and an order of encryption that does not go
     /// with signatures of both sides.

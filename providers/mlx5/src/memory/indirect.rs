@@ -78,9 +78,9 @@ impl IndirectKey {
     ///
     /// # Errors
     /// [`Unsupported`](ErrorKind::Unsupported): `changes_variant`, and the device or the kernel
-    /// (before 6.2) does not announce it; `signatures` or
-    /// `encryption`, and the device does not announce them; no firmware commands in this context. Otherwise the errno
-    /// for the firmware's status.
+    /// (before 6.2) does not announce it; `signatures` or `encryption`, and the device does not
+    /// announce them; no firmware commands in this context. Otherwise the errno for the firmware's
+    /// status.
     #[doc(alias = "mlx5dv_create_mkey")]
     #[doc(hidden)] // Users have no such handle: the facade calls it.
     pub fn create(
