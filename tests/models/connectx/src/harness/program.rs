@@ -82,6 +82,8 @@ impl Machine {
         let configs = (0..2).map(|index| FunctionConfig {
             blueflame: choice & 0x80 != 0,
             umr: choice & 0x20 != 0,
+            signatures: choice & 0x10 != 0,
+            encryption: choice & 0x10 != 0,
             ..FunctionConfig::numbered(kind, index)
         });
         let options = Options {
