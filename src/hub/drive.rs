@@ -12,6 +12,7 @@ use uverbs_core::{Error, ErrorKind, Op, Result};
 use super::bells::Bell;
 use super::error::ConnectionError;
 use super::shared::{Event, Poller, Shared, lock_srq};
+use super::state::Completing;
 use crate::Notify;
 
 /// How many completions a turn takes: after that, others get the completion queue's lock, and
@@ -180,25 +181,42 @@ impl Shared {
         let table = self.table();
         let mut taken = 0;
         let mut shared_taken = false;
+        let mut failed = None;
+        // Most often the next one is of the same connection, whose lock is kept so long.
+        let mut last: Option<Completing<'_>> = None;
         while taken < limit {
-            let next = cq.poll().map_err(|error| {
-                Error::bad_reply(Op::PollCompletionQueue, "ring").fact("because", error.to_string())
-            })?;
-            let Some(completion) = next else {
-                if retired > 0 {
-                    self.forget(retired);
+            let completion = match cq.poll() {
+                Ok(Some(completion)) => completion,
+                Ok(None) => {
+                    if retired > 0 {
+                        self.forget(retired);
+                    }
+                    break;
                 }
-                break;
+                Err(error) => {
+                    failed = Some(error);
+                    break;
+                }
             };
             taken += 1;
-            let conn = table.get(&completion.qp_num);
-            let left = match conn {
-                Some(conn) => conn.complete(completion, wake),
+            let number = completion.qp_num;
+            if last.as_ref().is_none_or(|last| last.number() != number) {
+                if let Some(last) = last.take() {
+                    last.finish(wake);
+                }
+                last = table.get(&number).map(|conn| conn.completing());
+            }
+            let left = match &mut last {
+                Some(last) => last.complete(completion, wake),
                 None => Err(completion),
             };
             let (Err(completion), Some(srq)) = (left, &self.srq) else {
                 continue;
             };
+            if let Some(last) = last.take() {
+                last.finish(wake);
+            }
+            let conn = table.get(&number);
             let Ok(finished) = lock_srq(srq).complete(completion) else {
                 continue;
             };
@@ -207,6 +225,13 @@ impl Shared {
                 Some(conn) => conn.complete_shared(finished, wake),
                 None => self.pool.put_memory_silently(finished.into_memory()),
             }
+        }
+        if let Some(last) = last {
+            last.finish(wake);
+        }
+        if let Some(error) = failed {
+            return Err(Error::bad_reply(Op::PollCompletionQueue, "ring")
+                .fact("because", error.to_string()));
         }
         if let (true, Some(srq)) = (shared_taken, &self.srq) {
             self.fill(&mut lock_srq(srq));

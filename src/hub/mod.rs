@@ -94,6 +94,7 @@ pub use builder::HubBuilder;
 pub use connection::{Connection, Prepared};
 pub use drive::{Driver, Events};
 pub use error::ConnectionError;
+pub(crate) use message::Arrivals;
 pub use message::Message;
 pub(crate) use poll::Places;
 pub use pool::PooledBuffer;

@@ -1,6 +1,5 @@
 //! A connection for users that keep no futures of it: streams.
 
-use std::collections::VecDeque;
 use std::task::{Poll, Waker};
 use std::time::Duration;
 
@@ -8,9 +7,9 @@ use uverbs_core::{PostError, Result};
 
 use super::connection::Connection;
 use super::error::ConnectionError;
-use super::message::Message;
+use super::message::Arrivals;
 use super::pool::PooledBuffer;
-use crate::owned::{Memory, Work};
+use crate::owned::{Carried, Work};
 
 /// Places among those that wait for a connection; each is given back by [`Connection::leave`].
 #[derive(Debug, Default)]
@@ -31,9 +30,19 @@ impl Connection {
         self.shared().block_on(future, limit)
     }
 
+    /// A queue for messages of this connection.
+    pub(crate) fn arrivals(&self) -> Arrivals {
+        Arrivals::new(&self.conn().pool)
+    }
+
+    /// Says that there are buffers, if anybody waits for one: to be called without a lock.
+    pub(crate) fn tell(&self) {
+        self.conn().pool.tell();
+    }
+
     /// Takes all messages that there are, into a queue that is empty; others may arrive in their
     /// place. Returns why there will be no more, once there are none.
-    pub(crate) fn take_messages(&self, into: &mut VecDeque<Message>) -> Option<ConnectionError> {
+    pub(crate) fn take_messages(&self, into: &mut Arrivals) -> Option<ConnectionError> {
         let conn = self.conn();
         if !conn.has_news() {
             return None;
@@ -109,36 +118,26 @@ impl Connection {
         is_last: bool,
     ) -> Result<(), (ConnectionError, Option<PooledBuffer>)> {
         let conn = self.conn();
-        let work = Work::send_imm(imm);
-        let work = if let Some((buffer, len)) = data {
+        let carried = if let Some((buffer, len)) = data {
             let Some(buffer) = buffer.into_inner(&conn.pool) else {
                 let error = ConnectionError::Refused(PostError::InvalidRequest);
                 return Err((error, None));
             };
-            work.memory((buffer, len))
+            Carried::Buffer(buffer, len)
         } else {
-            work
+            Carried::Nothing
         };
-        let posted = conn.post_unwatched(work.untyped(), None, is_last, &mut conn.lock());
-        posted.map_err(|(error, memory)| {
-            let buffer = memory.and_then(Memory::into_buffer);
-            (
-                error,
-                buffer.map(|buffer| PooledBuffer::new(buffer, &conn.pool)),
-            )
+        let posted = conn.post_unwatched(imm, carried, is_last, &mut conn.lock());
+        posted.map_err(|(error, buffer)| {
+            let buffer = buffer.map(|buffer| PooledBuffer::new(buffer, &conn.pool));
+            (error, buffer)
         })
     }
 
     /// The same, of bytes that are copied into the queue.
-    pub(crate) fn post_inline(
-        &self,
-        bytes: &[u8],
-        imm: u32,
-        is_last: bool,
-    ) -> Result<(), ConnectionError> {
+    pub(crate) fn post_inline(&self, bytes: &[u8], imm: u32) -> Result<(), ConnectionError> {
         let conn = self.conn();
-        let work = Work::send_imm(imm).untyped();
-        let posted = conn.post_unwatched(work, Some(bytes), is_last, &mut conn.lock());
+        let posted = conn.post_unwatched(imm, Carried::Bytes(bytes), false, &mut conn.lock());
         posted.map_err(|(error, _)| error)
     }
 

@@ -150,6 +150,11 @@ impl Pool {
         self.lock().free.push(buffer);
     }
 
+    /// The same of several, under one lock.
+    pub(super) fn put_all(&self, buffers: impl Iterator<Item = Buffer>) {
+        self.lock().free.extend(buffers);
+    }
+
     /// Rings if anybody waits for a buffer.
     pub(super) fn tell(&self) {
         if self.is_hungry() {

@@ -1,6 +1,5 @@
 //! What a hub knows about one connection.
 
-use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Waker;
@@ -12,12 +11,12 @@ use uverbs_core::types::{QpAttr, QpState, Remote, RemoteKey, WcOpcode, WcStatus}
 use super::bells::Bells;
 use super::builder::Settings;
 use super::error::ConnectionError;
-use super::message::Message;
-use super::pool::{Hungry, Pool, PooledBuffer};
+use super::message::{Arrival, Arrivals, Message};
+use super::pool::{Hungry, Pool};
 use super::queue::Queue;
 use super::waiters::Waiters;
 use crate::Completion;
-use crate::owned::{self, Buffer, Finished, Memory, Work};
+use crate::owned::{self, Buffer, Carried, Finished, Memory, Work};
 use crate::transport::Rc;
 
 /// `user_data` of receives, of keepalives, and of sends whose result nobody waits for; that of
@@ -42,7 +41,7 @@ pub(super) struct Conn {
 
 /// What the lock protects. No foreign code runs while it is held: wakers are cloned before, and
 /// woken and dropped after.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct State {
     /// `None` before the handshake and after the end.
     qp: Option<Queue>,
@@ -57,7 +56,7 @@ pub(super) struct State {
     is_cut: bool,
     /// The peer has left: it is over then, or when the last signaled request has ended.
     left_by: Option<Instant>,
-    pub(super) inbox: VecDeque<Message>,
+    inbox: Arrivals,
     pub(super) receivers: Waiters,
     pub(super) room: Waiters,
     /// The queue pair's number, under which receives wait for buffers.
@@ -103,10 +102,21 @@ impl Conn {
             backlog: settings.backlog,
             news: AtomicBool::new(false),
             state: Mutex::new(State {
+                qp: None,
+                over: None,
+                slots: Vec::new(),
+                free: Vec::new(),
+                under_way: 0,
+                silent: 0,
+                is_cut: false,
+                left_by: None,
+                inbox: Arrivals::new(pool),
+                receivers: Waiters::default(),
+                room: Waiters::default(),
                 number,
                 short: receives,
                 heard: true,
-                ..State::default()
+                probing: false,
             }),
         }
     }
@@ -171,48 +181,13 @@ impl Conn {
         }
     }
 
-    /// Ends a request of this connection; returns the completion if it is none of its queue pair's.
-    pub(super) fn complete<'cq>(
-        &self,
-        completion: Completion<'cq>,
-        wake: &mut Vec<Waker>,
-    ) -> Result<(), Completion<'cq>> {
-        let mut state = self.lock();
-        let Some(qp) = &mut state.qp else {
-            return Err(completion);
-        };
-        let finished = qp.queue().complete(completion)?;
-        state.heard = true;
-        self.news.store(true, Ordering::Release);
-        if !finished.status().is_success() {
-            let why = match state.left_by {
-                Some(_) => ConnectionError::PeerLeft,
-                None => ConnectionError::Disconnected(finished.status()),
-            };
-            state.lost(why, wake);
+    /// Begins to take its completions.
+    pub(super) fn completing(&self) -> Completing<'_> {
+        Completing {
+            conn: self,
+            state: self.lock(),
+            has_any: false,
         }
-        match finished.user_data() {
-            RECEIVE => state.received(finished, false, &self.pool, wake),
-            PROBE => {
-                state.probing = false;
-                state.passed(&self.pool, wake);
-            }
-            UNWATCHED => {
-                self.pool.put_memory_silently(finished.into_memory());
-                state.passed(&self.pool, wake);
-            }
-            slot => state.ended(
-                slot,
-                finished.status(),
-                finished.into_memory(),
-                &self.pool,
-                wake,
-            ),
-        }
-        if state.left_by.is_some() && !state.is_awaited() {
-            state.lost(ConnectionError::PeerLeft, wake);
-        }
-        Ok(())
     }
 
     /// The peer has left. False if it is over now: no request is under way whose end is awaited.
@@ -242,7 +217,8 @@ impl Conn {
                 let _ = qp.queue().modify(&QpAttr::to(QpState::Error));
             }
         }
-        state.received(finished, true, &self.pool, wake);
+        state.received(finished, true, &self.pool);
+        state.receivers.take_all(wake);
     }
 
     /// Posts `work` if there is room.
@@ -288,47 +264,33 @@ impl Conn {
 
     /// Posts a send whose result nobody waits for: its buffer goes back to the pool when a later
     /// request has ended. It has a completion of its own if it `is_last`, and now and then, so that
-    /// the queue does not fill up. `inline` bytes need no memory.
+    /// the queue does not fill up. Returns its buffer if it is ours.
     pub(super) fn post_unwatched(
         &self,
-        work: Work,
-        inline: Option<&[u8]>,
+        imm: u32,
+        carried: Carried<'_>,
         is_last: bool,
         state: &mut State,
-    ) -> Result<(), (ConnectionError, Option<Memory>)> {
-        if let Some(over) = state.over {
-            return Err((over, Some(work.take_memory())));
-        }
-        let full = ConnectionError::Refused(PostError::QueueFull);
-        if state.under_way >= self.sends {
-            return Err((full, Some(work.take_memory())));
-        }
-        let Some(qp) = &mut state.qp else {
-            return Err((ConnectionError::Closed, Some(work.take_memory())));
+    ) -> Result<(), (ConnectionError, Option<Buffer>)> {
+        let qp = match (state.over, &mut state.qp) {
+            (None, Some(qp)) if state.under_way < self.sends => qp,
+            (over, qp) => {
+                let full = ConnectionError::Refused(PostError::QueueFull);
+                let closed = qp.is_none().then_some(ConnectionError::Closed);
+                return Err((over.or(closed).unwrap_or(full), carried.into_buffer()));
+            }
         };
         let is_silent = !is_last && state.silent + 1 < self.sends.div_ceil(2);
-        let work = work.user_data(UNWATCHED);
-        let work = if is_silent { work.unsignaled() } else { work };
-        let posted = match inline {
-            Some(bytes) => qp.queue().post_inline(work, &[bytes]),
-            None => qp.queue().post(work),
-        };
+        let posted = (qp.queue()).post_message(imm, carried, UNWATCHED, !is_silent);
         let refused = match posted {
             Ok(()) => None,
-            Err(refused) => match refused.work {
-                Some(work) => {
-                    return Err((
-                        ConnectionError::Refused(refused.error),
-                        Some(work.take_memory()),
-                    ));
-                }
-                // The device may carry it out all the same.
-                None => Some(ConnectionError::Refused(refused.error)),
-            },
+            // The device may carry it out all the same.
+            Err((error @ PostError::Doorbell(_), None)) => Some(error),
+            Err((error, buffer)) => return Err((ConnectionError::Refused(error), buffer)),
         };
         state.under_way += 1;
         state.silent = if is_silent { state.silent + 1 } else { 0 };
-        refused.map_or(Ok(()), |error| Err((error, None)))
+        refused.map_or(Ok(()), |error| Err((ConnectionError::Refused(error), None)))
     }
 
     /// The same of several, with one doorbell; there has to be room for them.
@@ -417,7 +379,8 @@ impl Conn {
             self.news.store(true, Ordering::Release);
             // The handshake ends its own queue pair.
             let qp = (state.qp).take_if(|qp| !matches!(qp, Queue::InHandshake(_)));
-            (qp, std::mem::take(&mut state.inbox))
+            let empty = Arrivals::new(&self.pool);
+            (qp, std::mem::replace(&mut state.inbox, empty))
         };
         drop(inbox);
         if let Some(qp) = qp {
@@ -432,6 +395,74 @@ impl Conn {
         let mut state = self.lock();
         state.lost(why, wake);
         self.news.store(true, Ordering::Release);
+    }
+}
+
+/// A connection whose completions are taken, one after another, under one lock.
+pub(super) struct Completing<'c> {
+    conn: &'c Conn,
+    state: MutexGuard<'c, State>,
+    has_any: bool,
+}
+
+impl Completing<'_> {
+    /// The number of the connection's queue pair.
+    pub(super) fn number(&self) -> u32 {
+        self.conn.number
+    }
+
+    /// Ends a request of this connection; returns the completion if it is none of its queue pair's.
+    pub(super) fn complete<'cq>(
+        &mut self,
+        completion: Completion<'cq>,
+        wake: &mut Vec<Waker>,
+    ) -> Result<(), Completion<'cq>> {
+        let (conn, state) = (self.conn, &mut *self.state);
+        let Some(qp) = &mut state.qp else {
+            return Err(completion);
+        };
+        let finished = qp.queue().complete(completion)?;
+        if !self.has_any {
+            self.has_any = true;
+            state.heard = true;
+            conn.news.store(true, Ordering::Release);
+        }
+        if !finished.status().is_success() {
+            let why = match state.left_by {
+                Some(_) => ConnectionError::PeerLeft,
+                None => ConnectionError::Disconnected(finished.status()),
+            };
+            state.lost(why, wake);
+        }
+        match finished.user_data() {
+            RECEIVE => state.received(finished, false, &conn.pool),
+            PROBE => {
+                state.probing = false;
+                state.passed(&conn.pool, wake);
+            }
+            UNWATCHED => {
+                conn.pool.put_memory_silently(finished.into_memory());
+                state.passed(&conn.pool, wake);
+            }
+            slot => state.ended(
+                slot,
+                finished.status(),
+                finished.into_memory(),
+                &conn.pool,
+                wake,
+            ),
+        }
+        if state.left_by.is_some() && !state.is_awaited() {
+            state.lost(ConnectionError::PeerLeft, wake);
+        }
+        Ok(())
+    }
+
+    /// Gives the lock back. Who waits for a message is to be woken.
+    pub(super) fn finish(mut self, wake: &mut Vec<Waker>) {
+        if self.has_any && !self.state.inbox.is_empty() {
+            self.state.receivers.take_all(wake);
+        }
     }
 }
 
@@ -499,13 +530,7 @@ impl State {
         }
     }
 
-    fn received(
-        &mut self,
-        finished: Finished,
-        is_shared: bool,
-        pool: &Arc<Pool>,
-        wake: &mut Vec<Waker>,
-    ) {
+    fn received(&mut self, finished: Finished, is_shared: bool, pool: &Pool) {
         let (status, imm) = (finished.status(), finished.imm());
         let is_write = finished.opcode() == WcOpcode::RecvRdmaWithImm;
         let len = if is_write { 0 } else { finished.len() };
@@ -522,10 +547,7 @@ impl State {
             pool.put_silently(buffer);
             return;
         }
-        let buffer = PooledBuffer::new(buffer, pool);
-        self.inbox
-            .push_back(Message::new(buffer, len, imm, is_shared));
-        self.receivers.take_all(wake);
+        self.inbox.push(Arrival::new(buffer, len, imm, is_shared));
     }
 
     fn ended(
@@ -596,8 +618,11 @@ impl State {
     /// The oldest message; another receive takes its place. Also returns a buffer that the queue
     /// refused, to be put back without the lock.
     pub(super) fn take_message(&mut self, pool: &Arc<Pool>) -> Option<(Message, Option<Buffer>)> {
-        let message = self.inbox.pop_front()?;
-        if message.is_shared() {
+        let is_shared = self.inbox.first()?.is_shared();
+        // None is done here, so none is told of.
+        let (message, _) = self.inbox.pop();
+        let message = message?;
+        if is_shared {
             return Some((message, None));
         }
         self.short = self.short.saturating_add(1);
@@ -609,11 +634,11 @@ impl State {
     /// the queue refused, to be put back without the lock.
     pub(super) fn take_messages(
         &mut self,
-        into: &mut VecDeque<Message>,
+        into: &mut Arrivals,
         pool: &Arc<Pool>,
     ) -> Option<Buffer> {
         std::mem::swap(&mut self.inbox, into);
-        let own = into.iter().filter(|message| !message.is_shared()).count();
+        let own = into.iter().filter(|arrival| !arrival.is_shared()).count();
         let own = u32::try_from(own).unwrap_or(u32::MAX);
         self.short = self.short.saturating_add(own);
         self.top_up(pool)

@@ -36,6 +36,7 @@ pub use buffer::Buffer;
 pub use exposed::ExposedMemory;
 pub use finished::Finished;
 pub use pool::BufferPool;
+pub(crate) use qp::Carried;
 pub use qp::{Batch, QueuePair};
 pub use shared_memory::{PageSize, SharedMemory};
 pub use srq::SharedReceiveQueue;

@@ -1,6 +1,5 @@
 //! What a side of a stream knows, and what it does next. Nothing here waits.
 
-use std::collections::VecDeque;
 use std::task::Poll;
 
 use uverbs_core::PostError;
@@ -8,7 +7,7 @@ use uverbs_core::PostError;
 use super::chunk::Chunk;
 use super::error::{StreamError, Violation};
 use super::wire::{Header, Hello};
-use crate::hub::{Connection, ConnectionError, Message, PooledBuffer};
+use crate::hub::{Arrivals, Connection, ConnectionError, PooledBuffer};
 
 /// What the lock of a stream protects. No foreign code runs while it is held.
 #[derive(Debug)]
@@ -16,20 +15,27 @@ pub(super) struct State {
     ours: Hello,
     theirs: Hello,
     /// Messages with bytes that have not been read, and how much of the first has.
-    arrived: VecDeque<Message>,
+    arrived: Arrivals,
     offset: usize,
     /// Messages that are not checked yet; empty between steps.
-    fresh: VecDeque<Message>,
-    /// How many messages with bytes may be sent.
-    credits: u16,
+    fresh: Arrivals,
+    flow: Flow,
     /// How many messages were read since the last grant.
     taken: u16,
-    /// How many messages with bytes the peer may send.
-    open: u16,
     is_shut_down: bool,
-    has_peer_ended: bool,
     over: Option<StreamError>,
     after: After,
+}
+
+/// Who may send how much.
+#[derive(Debug)]
+struct Flow {
+    /// How many messages with bytes may be sent, and the most that ever may.
+    credits: u16,
+    most: u16,
+    /// How many messages with bytes the peer may send.
+    open: u16,
+    has_peer_ended: bool,
 }
 
 /// What is to be done after a step, without the lock.
@@ -39,6 +45,8 @@ pub(super) struct After {
     pub(super) wants_room: bool,
     /// Whether the connection is to be ended.
     pub(super) is_to_end: bool,
+    /// Whether buffers came back that others may wait for.
+    pub(super) is_to_tell: bool,
     /// What may run foreign code when it is dropped.
     pub(super) trash: Trash,
 }
@@ -72,10 +80,9 @@ pub(super) const INLINE: u32 = 64;
 const MOST_AT_ONCE: usize = 64;
 
 /// The bytes of a message.
-enum Payload<'b> {
+enum Payload {
     Nothing,
     Buffer(PooledBuffer, usize),
-    Bytes(&'b [u8]),
 }
 
 /// What became of an attempt to post.
@@ -86,18 +93,21 @@ enum Posted {
 }
 
 impl State {
-    pub(super) fn new(ours: Hello, theirs: Hello) -> Self {
+    pub(super) fn new(connection: &Connection, ours: Hello, theirs: Hello) -> Self {
         Self {
             ours,
             theirs,
-            arrived: VecDeque::new(),
+            arrived: connection.arrivals(),
             offset: 0,
-            fresh: VecDeque::new(),
-            credits: theirs.credits,
+            fresh: connection.arrivals(),
+            flow: Flow {
+                credits: theirs.credits,
+                most: theirs.credits,
+                open: ours.credits,
+                has_peer_ended: false,
+            },
             taken: 0,
-            open: ours.credits,
             is_shut_down: false,
-            has_peer_ended: false,
             over: None,
             after: After::default(),
         }
@@ -108,9 +118,10 @@ impl State {
         let After {
             wants_room,
             is_to_end,
+            is_to_tell,
             trash,
         } = &self.after;
-        let is_any = *wants_room || *is_to_end || trash.first.is_some();
+        let is_any = *wants_room || *is_to_end || *is_to_tell || trash.first.is_some();
         is_any.then(|| std::mem::take(&mut self.after))
     }
 
@@ -149,9 +160,9 @@ impl State {
     fn copy(&mut self, buffer: &mut [u8]) -> usize {
         let (mut rest, mut copied) = (buffer, 0);
         while !rest.is_empty()
-            && let Some(first) = self.arrived.front()
+            && let Some(first) = self.arrived.first()
         {
-            let bytes = first.get(self.offset..).unwrap_or_default();
+            let bytes = first.bytes().get(self.offset..).unwrap_or_default();
             let len = bytes.len().min(rest.len());
             let (filled, after) = rest.split_at_mut(len);
             filled.copy_from_slice(bytes.split_at(len).0);
@@ -159,8 +170,10 @@ impl State {
             rest = after;
             copied += len;
             self.offset += len;
-            if is_read && let Some(chunk) = self.next() {
-                self.after.trash.push(chunk.into_buffer());
+            if is_read {
+                self.offset = 0;
+                self.taken = self.taken.saturating_add(1);
+                self.after.is_to_tell |= self.arrived.finish();
             }
         }
         copied
@@ -181,14 +194,16 @@ impl State {
 
     /// What is left of the oldest message.
     fn next(&mut self) -> Option<Chunk> {
-        let message = self.arrived.pop_front()?;
+        let (message, is_to_tell) = self.arrived.pop();
+        self.after.is_to_tell |= is_to_tell;
+        let message = message?;
         self.taken = self.taken.saturating_add(1);
         Some(Chunk::new(message, std::mem::take(&mut self.offset)))
     }
 
     fn nothing_left(&self) -> Step<()> {
         match &self.over {
-            _ if self.has_peer_ended => Poll::Ready(Ok(())),
+            _ if self.flow.has_peer_ended => Poll::Ready(Ok(())),
             Some(over) => Poll::Ready(Err(over.clone())),
             None => Poll::Pending,
         }
@@ -230,7 +245,7 @@ impl State {
         if !self.may_send(connection)? {
             return Poll::Pending;
         }
-        let most = most.min(self.credits.into()).min(connection.room());
+        let most = most.min(self.flow.credits.into()).min(connection.room());
         let (mut rest, mut buffers) = (bytes, Vec::with_capacity(most));
         while buffers.len() < most && !rest.is_empty() {
             // If there are no more, those that there are go.
@@ -280,10 +295,16 @@ impl State {
             return Poll::Ready(Ok(0));
         }
         if bytes.len() <= self.most(bytes).min(INLINE as usize) {
-            return match self.post(connection, Payload::Bytes(bytes), false)? {
-                Posted::Yes => Poll::Ready(Ok(bytes.len())),
-                Posted::Full(_) => Poll::Pending,
+            let header = Header {
+                credits: self.taken,
+                is_last: false,
             };
+            let Err(error) = connection.post_inline(bytes, header.to_imm()) else {
+                self.posted(1);
+                return Poll::Ready(Ok(bytes.len()));
+            };
+            self.not_posted(connection, error, None)?;
+            return Poll::Pending;
         }
         let (buffer, len) = self.filled(connection.buffer()?, bytes);
         match self.post(connection, Payload::Buffer(buffer, len), false)? {
@@ -355,7 +376,7 @@ impl State {
         }
         self.writable(connection)?;
         // Whether there is room shows when it is posted.
-        Ok(self.credits > 0)
+        Ok(self.flow.credits > 0)
     }
 
     fn has_room(&mut self, connection: &Connection) -> bool {
@@ -367,7 +388,8 @@ impl State {
     /// Lets the peer send as many messages as were read, once they are half of what it may.
     fn grant(&mut self, connection: &Connection) {
         let is_due = self.taken > 0 && self.taken >= self.ours.credits / 2;
-        if !is_due || self.has_peer_ended || self.over.is_some() || !self.has_room(connection) {
+        if !is_due || self.flow.has_peer_ended || self.over.is_some() || !self.has_room(connection)
+        {
             return;
         }
         // An error is kept, and returned once everything that arrived has been read.
@@ -377,7 +399,7 @@ impl State {
     fn post(
         &mut self,
         connection: &Connection,
-        payload: Payload<'_>,
+        payload: Payload,
         is_last: bool,
     ) -> Result<Posted, StreamError> {
         let header = Header {
@@ -385,21 +407,28 @@ impl State {
             is_last,
         };
         let (has_bytes, imm) = (!matches!(payload, Payload::Nothing), header.to_imm());
-        let posted = match payload {
-            Payload::Nothing => connection.post_send(None, imm, is_last),
-            Payload::Buffer(buffer, len) => connection.post_send(Some((buffer, len)), imm, is_last),
-            Payload::Bytes(bytes) => {
-                let posted = connection.post_inline(bytes, imm, is_last);
-                posted.map_err(|error| (error, None))
-            }
+        let data = match payload {
+            Payload::Nothing => None,
+            Payload::Buffer(buffer, len) => Some((buffer, len)),
         };
-        let Err((error, buffer)) = posted else {
+        let Err((error, buffer)) = connection.post_send(data, imm, is_last) else {
             self.posted(u16::from(has_bytes));
             return Ok(Posted::Yes);
         };
+        self.not_posted(connection, error, buffer).map(Posted::Full)
+    }
+
+    /// Returns the buffer if there is no room.
+    #[cold]
+    fn not_posted(
+        &mut self,
+        connection: &Connection,
+        error: ConnectionError,
+        buffer: Option<PooledBuffer>,
+    ) -> Result<Option<PooledBuffer>, StreamError> {
         if error == ConnectionError::Refused(PostError::QueueFull) {
             self.after.wants_room = true;
-            return Ok(Posted::Full(buffer));
+            return Ok(buffer);
         }
         self.after.trash.extend(buffer);
         Err(self.lose(connection, error))
@@ -407,8 +436,9 @@ impl State {
 
     /// So many messages with bytes were sent, and what was read is granted again.
     fn posted(&mut self, count: u16) {
-        self.credits = self.credits.saturating_sub(count);
-        self.open = self.open.saturating_add(std::mem::take(&mut self.taken));
+        let Flow { credits, open, .. } = &mut self.flow;
+        *credits = credits.saturating_sub(count);
+        *open = open.saturating_add(std::mem::take(&mut self.taken));
     }
 
     /// Nothing can be posted any more. What has arrived is kept: the connection, which is to be
@@ -429,29 +459,48 @@ impl State {
                 self.over = over.map(StreamError::Lost);
                 return;
             }
-            while let Some(message) = self.fresh.pop_front() {
-                // What comes after a violation is not kept.
-                if self.over.is_some() {
-                    self.after.trash.push(message.into_buffer().0);
-                } else if let Err(violation) = self.take_message(message) {
-                    self.over = Some(StreamError::Violation(violation));
-                    self.after.is_to_end = true;
-                }
+            self.take_fresh();
+        }
+    }
+
+    /// Checks what has arrived, and keeps messages with bytes.
+    fn take_fresh(&mut self) {
+        let Self {
+            fresh,
+            arrived,
+            flow,
+            ..
+        } = self;
+        let (mut good, mut with_bytes, mut violation) = (0, 0, None);
+        for message in fresh.iter() {
+            let has_bytes = !message.is_empty();
+            if let Err(found) = flow.check(has_bytes, message.imm()) {
+                violation = Some(found);
+                break;
             }
+            good += 1;
+            with_bytes += usize::from(has_bytes);
+        }
+        if with_bytes == fresh.len() && arrived.is_empty() {
+            std::mem::swap(fresh, arrived);
+            return;
+        }
+        // What comes after a violation is not kept.
+        let mut at = 0;
+        let is_to_tell = fresh.move_to(arrived, |message| {
+            at += 1;
+            at <= good && !message.is_empty()
+        });
+        self.after.is_to_tell |= is_to_tell;
+        if let Some(violation) = violation {
+            self.over = Some(StreamError::Violation(violation));
+            self.after.is_to_end = true;
         }
     }
+}
 
-    fn take_message(&mut self, message: Message) -> Result<(), Violation> {
-        let (has_bytes, imm) = (!message.is_empty(), message.imm());
-        let checked = self.check(has_bytes, imm);
-        if has_bytes && checked.is_ok() {
-            self.arrived.push_back(message);
-        } else {
-            self.after.trash.push(message.into_buffer().0);
-        }
-        checked
-    }
-
+impl Flow {
+    /// A message of the peer.
     fn check(&mut self, has_bytes: bool, imm: Option<u32>) -> Result<(), Violation> {
         let header = imm.and_then(Header::parse).ok_or(Violation::Header)?;
         if self.has_peer_ended && (has_bytes || header.is_last) {
@@ -461,7 +510,7 @@ impl State {
             return Err(Violation::Empty);
         }
         self.credits = match self.credits.checked_add(header.credits) {
-            Some(credits) if credits <= self.theirs.credits => credits,
+            Some(credits) if credits <= self.most => credits,
             _ => return Err(Violation::Grant),
         };
         if has_bytes {

@@ -60,8 +60,8 @@ impl Stream {
     ) -> Self {
         Self {
             core: Core {
+                state: Mutex::new(State::new(&connection, ours, theirs)),
                 connection,
-                state: Mutex::new(State::new(ours, theirs)),
             },
             local,
             peer,
@@ -266,12 +266,16 @@ impl Core {
         let Some(After {
             wants_room,
             is_to_end,
+            is_to_tell,
             trash,
         }) = after
         else {
             return (result, false);
         };
         drop(trash);
+        if is_to_tell {
+            self.connection.tell();
+        }
         if is_to_end {
             self.connection.close();
         }

@@ -215,7 +215,9 @@ pub(crate) fn query_gids(context: *mut ibv_context, room: usize) -> Answer<Vec<i
             Ok(entries)
         }
         Ok(_) => Err(Code::INVALID),
-        Err(_) => Err(Code::new(i32::try_from(found.unsigned_abs()).unwrap_or(libc::EIO))),
+        Err(_) => Err(Code::new(
+            i32::try_from(found.unsigned_abs()).unwrap_or(libc::EIO),
+        )),
     }
 }
 

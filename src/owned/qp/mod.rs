@@ -33,6 +33,7 @@ use crate::transport::{Connected, Transport, Unconnected};
 use crate::{Completion, QueuePairEndpoint};
 
 pub use batch::Batch;
+pub(crate) use put::Carried;
 pub(super) use recv::post_receive;
 use tables::Tables;
 

@@ -3,11 +3,11 @@
 use uverbs_core::{PostError, Result};
 
 use super::QueuePair;
-use super::put::Put;
+use super::put::{Carried, Put};
 use crate::owned::Buffer;
 #[cfg(doc)]
 use crate::owned::Memory;
-use crate::owned::kind::{Kind, Message};
+use crate::owned::kind::{Kind, Message, MessageImm};
 use crate::owned::work::{Refused, Work};
 use crate::transport::{Carries, Transport};
 
@@ -53,6 +53,21 @@ impl<T: Transport> QueuePair<T> {
         T: Carries<K>,
     {
         self.owner.post(work.parts, Some(bytes))
+    }
+
+    /// Posts a message, as [`Owner::post_message`](super::Owner::post_message).
+    #[inline]
+    pub(crate) fn post_message(
+        &mut self,
+        imm: u32,
+        carried: Carried<'_>,
+        user_data: u64,
+        signaled: bool,
+    ) -> Result<(), (PostError, Option<Buffer>)>
+    where
+        T: Carries<MessageImm>,
+    {
+        self.owner.post_message(imm, carried, user_data, signaled)
     }
 
     /// Posts a request that `put` puts into the ring.

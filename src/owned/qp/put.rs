@@ -16,6 +16,7 @@ use uverbs_core::{PostError, Result};
 use super::Owner;
 use super::tables::Sending;
 use crate::AddressHandle;
+use crate::owned::Buffer;
 use crate::owned::sges::Sges;
 use crate::owned::work::{Memory, Parts, Refused, Work, leave};
 
@@ -58,10 +59,100 @@ impl Put for Behind {
     }
 }
 
+/// What a message carries that is posted without being made as a [`Work`] first.
+#[derive(Debug)]
+pub(crate) enum Carried<'b> {
+    Nothing,
+    /// Bytes that are copied into the queue.
+    Bytes(&'b [u8]),
+    /// The first bytes of a buffer.
+    Buffer(Buffer, usize),
+}
+
+impl Carried<'_> {
+    /// Its buffer.
+    pub(crate) fn into_buffer(self) -> Option<Buffer> {
+        match self {
+            Self::Buffer(buffer, _) => Some(buffer),
+            Self::Nothing | Self::Bytes(_) => None,
+        }
+    }
+}
+
 /// The bytes of an inline request.
 type Inline<'a> = Option<&'a [&'a [u8]]>;
 
 impl Owner {
+    /// Posts a message with an immediate value: a request of one kind, which so takes fewer steps
+    /// than any other. Returns its buffer if it is refused, except after a doorbell that failed:
+    /// then the kernel may have seen it.
+    #[inline]
+    pub(super) fn post_message(
+        &mut self,
+        imm: u32,
+        carried: Carried<'_>,
+        user_data: u64,
+        signaled: bool,
+    ) -> Result<(), (PostError, Option<Buffer>)> {
+        self.settle();
+        let (sge, bytes);
+        let (payload, memory) = match carried {
+            Carried::Nothing => (Payload::Gather(&[]), Memory::None),
+            Carried::Bytes(all) => {
+                bytes = all;
+                (Payload::Inline(slice::from_ref(&bytes)), Memory::None)
+            }
+            Carried::Buffer(buffer, len) => {
+                if !buffer.can_move(self.domain, len) {
+                    return Err((PostError::InvalidRequest, Some(buffer)));
+                }
+                sge = buffer.sge_of(len);
+                let payload = Payload::Gather(slice::from_ref(&sge));
+                (payload, Memory::Buffer(buffer, len))
+            }
+        };
+        let wr_id = match self.tables.sending.insert(user_data, memory, signaled) {
+            Ok(wr_id) => wr_id,
+            Err(memory) => return Err((PostError::QueueFull, memory.into_buffer())),
+        };
+        let flags = if signaled {
+            SendFlags::SIGNALED
+        } else {
+            SendFlags::empty()
+        };
+        let request = SendRequest {
+            wr_id,
+            flags,
+            operation: Operation::SendImm(imm),
+            payload,
+            destination: None,
+        };
+        if self.qp.queue.has_usual_sends()
+            && let Some(usual) = self.qp.queue.usual_send()
+            // SAFETY: the memory of the scatter/gather entry is a buffer that the table now owns.
+            // It leaves the table only as the module documentation says.
+            && unsafe { usual.post(request) }
+        {
+            return Ok(());
+        }
+        Alone
+            .put(&mut self.qp.queue, &request)
+            .map_err(|error| self.message_refused(wr_id, error))
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn message_refused(&mut self, wr_id: u64, error: PostError) -> (PostError, Option<Buffer>) {
+        if matches!(error, PostError::Doorbell(_)) {
+            return (error, None);
+        }
+        let refused = self.tables.sending.refused(wr_id);
+        (
+            error,
+            refused.and_then(|(sent, _)| sent.memory.into_buffer()),
+        )
+    }
+
     /// Posts one request.
     #[expect(clippy::inline_always, reason = "a part of posting")]
     #[inline(always)]

@@ -106,11 +106,12 @@ impl Sending {
         self.slots.keep(id, address);
     }
 
+    /// For the request that has just been put in.
     #[inline(never)]
     fn note_unsignaled(&mut self, id: u64) {
-        let ticket = self.ticket(id);
-        self.unsignaled.push_back(ticket);
-        self.turn |= SPECIAL;
+        let turn = self.turn & !SPECIAL;
+        self.unsignaled.push_back(Ticket { id, turn });
+        self.turn = (turn + 1) | SPECIAL;
     }
 
     /// For the youngest request, which has this id: those after it have another turn.
@@ -168,6 +169,10 @@ impl Sending {
 
     /// The request ends without a completion. If it has no memory, there is nothing to report.
     fn end(&mut self, ticket: Ticket, carried_out: bool) {
+        // As most that many of are posted before a signaled one.
+        if self.slots.remove_bare(ticket.id, ticket.turn) {
+            return;
+        }
         match self.at(ticket) {
             Some(sent) if sent.has_memory() => self.over.push_back((ticket, carried_out)),
             Some(_) => self.slots.remove(ticket.id),

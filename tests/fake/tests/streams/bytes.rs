@@ -178,3 +178,26 @@ fn chunks_that_are_kept_use_up_buffers_and_end_in_an_error() {
     (&here).read_exact(&mut arrived).unwrap();
     assert_eq!(arrived, long);
 }
+
+#[test]
+fn buffers_of_what_arrived_together_go_back_together_unless_receives_wait_for_one() {
+    let bench = Bench::newest();
+    let (client, server) = (End::new(&bench), End::new(&bench));
+    let (active, passive) = connected(&client, &server.listen());
+    let send_four = || (0..4).for_each(|_| (&active).write_all(&[1]).unwrap());
+    let read_one = || {
+        (&passive).read_exact(&mut [0]).unwrap();
+        server.streams.hub().counts().free_buffers
+    };
+    send_four();
+    let before = server.streams.hub().counts().free_buffers;
+    let free = [0; 4].map(|_| read_one());
+    assert_eq!(free, [before - 4, before - 4, before - 4, before]);
+    let kept: Vec<_> = std::iter::from_fn(|| passive.buffer().ok()).collect();
+    send_four();
+    assert_eq!([0; 2].map(|_| read_one()), [1, 2]);
+    drop(kept);
+    drop((active, passive));
+    client.is_clean();
+    server.is_clean();
+}
