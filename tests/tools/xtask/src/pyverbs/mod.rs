@@ -36,6 +36,10 @@ const HUGE_PAGES: u32 = 32;
 /// Run rdma-core's own test suite, as shipped by Debian, in machines with software ConnectX
 /// functions.
 #[derive(Args, Debug)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is an option of the command line"
+)]
 pub(crate) struct Options {
     /// Kernel: 5.10, 6.1, 6.12 or newest.
     #[arg(long, default_value = "6.12")]
@@ -55,6 +59,9 @@ pub(crate) struct Options {
     /// How many tests must pass on each kernel, if no module is selected.
     #[arg(long, value_name = "TESTS", default_value_t = 220)]
     least: u32,
+    /// Let memory keys have signatures and encryption.
+    #[arg(long)]
+    signatures: bool,
     /// Have the model write every command, work request, completion and event to this file.
     #[arg(long, value_name = "FILE")]
     trace: Option<PathBuf>,
@@ -133,6 +140,7 @@ pub(crate) fn check() -> anyhow::Result<()> {
         module: Vec::new(),
         timeout: 150,
         least: 0,
+        signatures: false,
         trace: None,
         record: false,
         ours: true,
@@ -228,6 +236,9 @@ fn machine(
         let mut connectx = Connectx::new(&[function, function]).blueflame();
         if !options.record {
             connectx = connectx.on_demand_paging();
+        }
+        if options.signatures {
+            connectx = connectx.signatures().encryption();
         }
         if let Some(trace) = &options.trace {
             connectx = connectx.trace(trace);
