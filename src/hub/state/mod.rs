@@ -1,12 +1,14 @@
 //! What a hub knows about one connection.
 
+mod complete;
+mod post;
+
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Waker;
 use std::time::Instant;
 
-use uverbs_core::PostError;
-use uverbs_core::types::{QpAttr, QpState, Remote, RemoteKey, WcOpcode, WcStatus};
+use uverbs_core::types::{WcOpcode, WcStatus};
 
 use super::bells::Bells;
 use super::builder::Settings;
@@ -15,9 +17,10 @@ use super::message::{Arrival, Arrivals, Message};
 use super::pool::{Hungry, Pool};
 use super::queue::Queue;
 use super::waiters::Waiters;
-use crate::Completion;
-use crate::owned::{self, Buffer, Carried, Finished, Memory, Work};
+use crate::owned::{self, Buffer, Finished, Memory, Work};
 use crate::transport::Rc;
+
+pub(super) use self::complete::Completing;
 
 /// `user_data` of receives, of keepalives, and of sends whose result nobody waits for; that of
 /// other requests is their slot.
@@ -181,15 +184,6 @@ impl Conn {
         }
     }
 
-    /// Begins to take its completions.
-    pub(super) fn completing(&self) -> Completing<'_> {
-        Completing {
-            conn: self,
-            state: self.lock(),
-            has_any: false,
-        }
-    }
-
     /// The peer has left. False if it is over now: no request is under way whose end is awaited.
     pub(super) fn leave_by(&self, end: Instant) -> bool {
         let mut state = self.lock();
@@ -203,166 +197,6 @@ impl Conn {
     /// Whether the time of a connection whose peer has left is up.
     pub(super) fn is_left_since(&self, now: Instant) -> bool {
         self.lock().left_by.is_some_and(|end| end <= now)
-    }
-
-    /// Ends a receive that came from the shared receive queue.
-    pub(super) fn complete_shared(&self, finished: Finished, wake: &mut Vec<Waker>) {
-        let mut state = self.lock();
-        state.heard = true;
-        self.news.store(true, Ordering::Release);
-        if state.inbox.len() >= self.backlog && state.over.is_none() {
-            state.lost(ConnectionError::Backlog, wake);
-            // Whatever else arrives is not kept, even if the kernel refuses this.
-            if let Some(qp) = &mut state.qp {
-                let _ = qp.queue().modify(&QpAttr::to(QpState::Error));
-            }
-        }
-        state.received(finished, true, &self.pool);
-        state.receivers.take_all(wake);
-    }
-
-    /// Posts `work` if there is room.
-    pub(super) fn post(&self, work: Work, state: &mut State) -> Posting {
-        if let Some(over) = state.over {
-            return Posting::Refused(over, Some(work.take_memory()));
-        }
-        if state.under_way >= self.sends {
-            return Posting::Full(Box::new(work));
-        }
-        let Some(qp) = &mut state.qp else {
-            return Posting::Refused(ConnectionError::Closed, Some(work.take_memory()));
-        };
-        let slot = state.free.pop().unwrap_or_else(|| {
-            state.slots.push(Slot::Free);
-            state.slots.len() - 1
-        });
-        match qp.queue().post(work.user_data(slot as u64)) {
-            Ok(()) => {
-                state.set(slot, Slot::UnderWay(None));
-                state.under_way += 1;
-                Posting::Posted(slot)
-            }
-            Err(refused) => {
-                if refused.work.is_some() {
-                    state.free.push(slot);
-                } else {
-                    // The device may carry it out all the same.
-                    state.set(slot, Slot::Abandoned);
-                    state.under_way += 1;
-                }
-                match (refused.error, refused.work) {
-                    // Requests that the device has not finished, although their waits are over.
-                    (PostError::QueueFull, Some(work)) => Posting::Full(Box::new(work)),
-                    (error, work) => Posting::Refused(
-                        ConnectionError::Refused(error),
-                        work.map(Work::take_memory),
-                    ),
-                }
-            }
-        }
-    }
-
-    /// Posts a send whose result nobody waits for: its buffer goes back to the pool when a later
-    /// request has ended. It has a completion of its own if it `is_last`, and now and then, so that
-    /// the queue does not fill up. Returns its buffer if it is ours.
-    pub(super) fn post_unwatched(
-        &self,
-        imm: u32,
-        carried: Carried<'_>,
-        is_last: bool,
-        state: &mut State,
-    ) -> Result<(), (ConnectionError, Option<Buffer>)> {
-        let qp = match (state.over, &mut state.qp) {
-            (None, Some(qp)) if state.under_way < self.sends => qp,
-            (over, qp) => {
-                let full = ConnectionError::Refused(PostError::QueueFull);
-                let closed = qp.is_none().then_some(ConnectionError::Closed);
-                return Err((over.or(closed).unwrap_or(full), carried.into_buffer()));
-            }
-        };
-        let is_silent = !is_last && state.silent + 1 < self.sends.div_ceil(2);
-        let posted = (qp.queue()).post_message(imm, carried, UNWATCHED, !is_silent);
-        let refused = match posted {
-            Ok(()) => None,
-            // The device may carry it out all the same.
-            Err((error @ PostError::Doorbell(_), None)) => Some(error),
-            Err((error, buffer)) => return Err((ConnectionError::Refused(error), buffer)),
-        };
-        state.under_way += 1;
-        state.silent = if is_silent { state.silent + 1 } else { 0 };
-        refused.map_or(Ok(()), |error| Err((ConnectionError::Refused(error), None)))
-    }
-
-    /// The same of several, with one doorbell; there has to be room for them.
-    pub(super) fn post_unwatched_batch(
-        &self,
-        works: Vec<Work>,
-        state: &mut State,
-    ) -> Result<(), ConnectionError> {
-        if let Some(over) = state.over {
-            return Err(over);
-        }
-        let Some(qp) = &mut state.qp else {
-            return Err(ConnectionError::Closed);
-        };
-        let (most, mut silent) = (self.sends.div_ceil(2), state.silent);
-        let mut batch = qp.queue().batch();
-        let mut refused = None;
-        for work in works {
-            let is_silent = silent + 1 < most;
-            silent = if is_silent { silent + 1 } else { 0 };
-            let work = work.user_data(UNWATCHED);
-            let work = if is_silent { work.unsignaled() } else { work };
-            if let Err(error) = batch.push(work) {
-                refused = Some(error);
-                break;
-            }
-        }
-        let posted = match refused {
-            None => batch.submit().map_err(ConnectionError::Refused),
-            Some(refused) => {
-                drop(batch);
-                if let Some(work) = refused.work {
-                    self.pool.put_memory_silently(work.take_memory());
-                }
-                Err(ConnectionError::Refused(refused.error))
-            }
-        };
-        // Of a batch that was not submitted.
-        while let Some(released) = qp.queue().released() {
-            self.pool.put_memory_silently(released.memory);
-        }
-        state.silent = silent;
-        state.count();
-        posted
-    }
-
-    /// Asks the peer for a sign of life if there was none since the last time.
-    pub(super) fn probe(&self, wake: &mut Vec<Waker>) {
-        let mut state = self.lock();
-        let quiet = !std::mem::take(&mut state.heard);
-        if !quiet || state.probing || state.is_awaited() || state.over.is_some() {
-            return;
-        }
-        let qp = match &mut state.qp {
-            None | Some(Queue::InHandshake(_)) => return,
-            Some(qp) => qp,
-        };
-        // No byte is moved, so no key is checked; it is acknowledged all the same.
-        let nowhere = Remote {
-            address: 0,
-            key: RemoteKey::from_raw(0),
-        };
-        match qp.queue().post(Work::write(nowhere).user_data(PROBE)) {
-            Ok(()) => {
-                state.probing = true;
-                state.silent = 0;
-            }
-            Err(refused) => {
-                state.lost(ConnectionError::Refused(refused.error), wake);
-                self.news.store(true, Ordering::Release);
-            }
-        }
     }
 
     /// Posts receives for which there was no buffer. Returns a buffer that the queue refused.
@@ -395,74 +229,6 @@ impl Conn {
         let mut state = self.lock();
         state.lost(why, wake);
         self.news.store(true, Ordering::Release);
-    }
-}
-
-/// A connection whose completions are taken, one after another, under one lock.
-pub(super) struct Completing<'c> {
-    conn: &'c Conn,
-    state: MutexGuard<'c, State>,
-    has_any: bool,
-}
-
-impl Completing<'_> {
-    /// The number of the connection's queue pair.
-    pub(super) fn number(&self) -> u32 {
-        self.conn.number
-    }
-
-    /// Ends a request of this connection; returns the completion if it is none of its queue pair's.
-    pub(super) fn complete<'cq>(
-        &mut self,
-        completion: Completion<'cq>,
-        wake: &mut Vec<Waker>,
-    ) -> Result<(), Completion<'cq>> {
-        let (conn, state) = (self.conn, &mut *self.state);
-        let Some(qp) = &mut state.qp else {
-            return Err(completion);
-        };
-        let finished = qp.queue().complete(completion)?;
-        if !self.has_any {
-            self.has_any = true;
-            state.heard = true;
-            conn.news.store(true, Ordering::Release);
-        }
-        if !finished.status().is_success() {
-            let why = match state.left_by {
-                Some(_) => ConnectionError::PeerLeft,
-                None => ConnectionError::Disconnected(finished.status()),
-            };
-            state.lost(why, wake);
-        }
-        match finished.user_data() {
-            RECEIVE => state.received(finished, false, &conn.pool),
-            PROBE => {
-                state.probing = false;
-                state.passed(&conn.pool, wake);
-            }
-            UNWATCHED => {
-                conn.pool.put_memory_silently(finished.into_memory());
-                state.passed(&conn.pool, wake);
-            }
-            slot => state.ended(
-                slot,
-                finished.status(),
-                finished.into_memory(),
-                &conn.pool,
-                wake,
-            ),
-        }
-        if state.left_by.is_some() && !state.is_awaited() {
-            state.lost(ConnectionError::PeerLeft, wake);
-        }
-        Ok(())
-    }
-
-    /// Gives the lock back. Who waits for a message is to be woken.
-    pub(super) fn finish(mut self, wake: &mut Vec<Waker>) {
-        if self.has_any && !self.state.inbox.is_empty() {
-            self.state.receivers.take_all(wake);
-        }
     }
 }
 
