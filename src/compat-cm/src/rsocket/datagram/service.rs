@@ -5,6 +5,7 @@ use std::os::fd::AsRawFd as _;
 use std::sync::{Arc, Mutex, OnceLock};
 use std::thread::{Builder, JoinHandle};
 
+use uverbs_compat_base::abi::ibv_ah_attr;
 use uverbs_core::Op;
 use uverbs_core::sys::Bell;
 
@@ -12,6 +13,7 @@ use super::super::sleep;
 use super::super::stream::lock;
 use super::Datagram;
 use super::local::PLACE;
+use super::queues::Handle;
 use super::ways::Search;
 use super::wire::Announcement;
 use crate::answer::Answer;
@@ -98,15 +100,23 @@ impl Datagram {
         match search.advance() {
             Ok(false) => true,
             Ok(true) => {
-                let mut state = self.state();
-                let local = state.peers.find(search.peer).map(|peer| peer.local);
-                let local = local.and_then(|at| state.locals.get(at));
-                if let Some(Ok(handle)) = local.map(|local| search.handle(local)) {
-                    state.learn(search.peer, handle, search.qp_num);
+                // Many system calls, during which the program sends and receives.
+                if let Ok(attributes) = search.attributes() {
+                    self.learn(search, attributes);
                 }
                 false
             }
             Err(_) => false,
+        }
+    }
+
+    /// The way to a peer is known, unless that is forgotten meanwhile.
+    fn learn(&self, search: &Search, attributes: ibv_ah_attr) {
+        let mut state = self.state();
+        let local = state.peers.find(search.peer).map(|peer| peer.local);
+        let local = local.and_then(|at| state.locals.get(at));
+        if let Some(Ok(handle)) = local.map(|local| Handle::new(local.pd(), attributes)) {
+            state.learn(search.peer, handle, search.qp_num);
         }
     }
 
@@ -160,5 +170,68 @@ impl Datagram {
             searches.push(Search::begin(from, said.qp_num, address)?);
         }
         answered
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::UdpSocket;
+    use std::time::{Duration, Instant};
+
+    use super::*;
+
+    /// Waits until all that came is read: whether the thread lives.
+    fn lives_on(socket: &Datagram) -> bool {
+        let begun = Instant::now();
+        while socket.udp.peek_from(&mut [0]).is_ok() {
+            assert!(begun.elapsed() < Duration::from_secs(20), "nobody reads");
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        let thread = lock(&socket.service.thread);
+        thread.as_ref().is_some_and(|thread| !thread.is_finished())
+    }
+
+    #[test]
+    fn what_is_no_announcement_is_dropped() {
+        let socket = Arc::new(Datagram::new(libc::AF_INET, true).unwrap());
+        socket.bind("127.0.0.1:0".parse().unwrap()).unwrap();
+        let at = socket.udp.local_addr().unwrap();
+        let peer = UdpSocket::bind("127.0.0.1:0").unwrap();
+        let from = peer.local_addr().unwrap();
+        let said = Announcement {
+            has_data: true,
+            qp_num: 9,
+        };
+        let whole = said.to_bytes(from.ip());
+        for short in 0..whole.len() {
+            peer.send_to(&whole[..short], at).unwrap();
+        }
+        // Each with one byte of the protocol changed, to all that it can be.
+        for (place, value) in (0..7).flat_map(|place| (0..=u8::MAX).map(move |v| (place, v))) {
+            let mut other = whole.clone();
+            other[place] = value;
+            let is_valid = Announcement::from_bytes(&other, from.ip()).is_some();
+            if !is_valid {
+                peer.send_to(&other, at).unwrap();
+            }
+        }
+        // Of another family, the longest that is read, and longer ones.
+        peer.send_to(&said.to_bytes("::1".parse().unwrap()), at)
+            .unwrap();
+        for length in [PLACE, PLACE + 1, PLACE + 2, 60_000] {
+            peer.send_to(&vec![0x55; length as usize], at).unwrap();
+        }
+        assert!(lives_on(&socket));
+        for _ in 0..10_000 {
+            peer.send_to(&[0x55; 15], at).unwrap();
+        }
+        assert!(lives_on(&socket));
+        {
+            let mut state = socket.state();
+            assert!(state.locals.is_empty() && !state.has_arrived());
+            assert!(state.peers.find(from).is_none());
+        }
+        socket.close();
+        assert!(lock(&socket.service.thread).is_none());
     }
 }

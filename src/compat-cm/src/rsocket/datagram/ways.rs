@@ -4,12 +4,12 @@
 use std::net::SocketAddr;
 use std::os::fd::RawFd;
 
-use uverbs_compat_base::abi::{ibv_ah_attr, ibv_global_route, ibv_sa_path_rec};
+use uverbs_compat_base::abi::{
+    ibv_ah_attr, ibv_gid, ibv_gid_entry, ibv_global_route, ibv_sa_path_rec,
+};
 use uverbs_core::cm::{CmAddress, EventKind};
 
 use super::super::link::Link;
-use super::local::Local;
-use super::queues::Handle;
 use crate::answer::Answer;
 use crate::errno::Code;
 use crate::id::Id;
@@ -67,15 +67,16 @@ impl Search {
         Ok(false)
     }
 
-    /// The address handle, for a socket's queue pair, once the path is known.
-    pub(super) fn handle(&self, local: &Local) -> Answer<Handle> {
+    /// What an address handle needs, once the path is known. This may ask for each GID of the port:
+    /// nobody should wait for it.
+    pub(super) fn attributes(&self) -> Answer<ibv_ah_attr> {
         let id = self.link.id()?;
         let path = {
             let state = id.state();
             let paths = state.paths.last().and_then(|paths| paths.first());
             paths.ok_or(Code::NO_DATA)?.get()
         };
-        Handle::new(local.pd(), attributes(id, &path)?)
+        attributes(id, &path)
     }
 }
 
@@ -109,19 +110,46 @@ fn attributes(id: &Id, path: &ibv_sa_path_rec) -> Answer<ibv_ah_attr> {
     Ok(attr)
 }
 
-/// Where the port has the path's GID: of RoCE v2 rather than of v1.
+/// Where the port has the path's GID.
 fn gid_index(id: &Id, path: &ibv_sa_path_rec) -> Answer<u8> {
-    let port = u32::from(id.c.port_num.get());
     let entries = verbs::query_gids(id.c.verbs.get(), GIDS)?;
-    let ours = entries
-        .iter()
-        .filter(|entry| entry.port_num == port && entry.gid == path.sgid)
-        .filter_map(|entry| {
-            Some((
-                entry.gid_type == ROCE_V1,
-                u8::try_from(entry.gid_index).ok()?,
-            ))
-        });
-    let best = ours.min_by_key(|(is_old, _)| *is_old);
-    best.map(|(_, at)| at).ok_or(Code::NO_DATA)
+    place(&entries, id.c.port_num.get(), path.sgid).ok_or(Code::NO_DATA)
+}
+
+/// The place of a port's GID in the table of a device, of RoCE v2 rather than of v1, if address
+/// handles can name it.
+fn place(entries: &[ibv_gid_entry], port: u8, gid: ibv_gid) -> Option<u8> {
+    let ours = entries.iter().filter_map(|entry| {
+        let is_it = entry.port_num == port.into() && entry.gid == gid;
+        let at = u8::try_from(entry.gid_index).ok().filter(|_| is_it)?;
+        Some((entry.gid_type == ROCE_V1, at))
+    });
+    ours.min().map(|(_, at)| at)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_gid_of_the_newer_roce_is_taken_where_a_handle_can_name_it() {
+        let [ours, other] = [[7; 16], [8; 16]].map(|raw| ibv_gid { raw });
+        let entry = |gid_index, port_num, gid_type, gid| ibv_gid_entry {
+            gid,
+            gid_index,
+            port_num,
+            gid_type,
+            ndev_ifindex: 0,
+        };
+        let table = [
+            entry(256, 1, 2, ours),
+            entry(3, 2, 2, ours),
+            entry(2, 1, 2, other),
+            entry(0, 1, ROCE_V1, ours),
+            entry(255, 1, 2, ours),
+        ];
+        assert_eq!(place(&table, 1, ours), Some(255));
+        assert_eq!(place(&table[..4], 1, ours), Some(0));
+        assert_eq!(place(&table[..3], 1, ours), None);
+    }
 }
