@@ -18,7 +18,7 @@ const RUNTIME: usize = 14;
 
 /// For a connection by address, of an ordinary program and of one without a runtime whose memory is
 /// a part of it, and the commands of rdma_cm for one more.
-const CONNECTED: usize = 60;
+const CONNECTED: usize = 61;
 const CONNECTED_BARE: usize = 40;
 const COMMANDS: usize = 11;
 
