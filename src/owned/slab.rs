@@ -195,27 +195,24 @@ impl Slab {
         self.addresses.get_mut(index)?.take()
     }
 
-    /// Takes out the request with this id and turn, if it is there and has neither memory nor an
-    /// address. Whether it did.
+    /// Drops the request with this id and turn if it has no memory. Whether it is there still.
     #[inline]
     pub(super) fn remove_bare(&mut self, id: u64, turn: u64) -> bool {
         let index = self.index(id);
-        let has_address = matches!(self.addresses.get(index), Some(Some(_)));
-        let Some(slot) = self.slots.get_mut(index) else {
+        let slot = self.slots.get_mut(index);
+        let Some(slot) = slot.filter(|slot| turn != 0 && slot.turn() == turn) else {
             return false;
         };
-        if turn == 0 || slot.turn() != turn || slot.has_memory() || has_address {
-            return false;
+        if slot.has_memory() {
+            return true;
         }
         self.room.used -= 1;
         let next = mem::replace(&mut self.room.empty, index);
         (slot.turn, slot.user_data) = (0, next as u64);
-        true
-    }
-
-    /// Drops the request with this id, if it is there.
-    pub(super) fn remove(&mut self, id: u64) {
-        drop(self.take(id));
+        if let Some(address) = self.addresses.get_mut(index) {
+            *address = None;
+        }
+        false
     }
 
     /// The request with this id, if it is there.

@@ -169,14 +169,8 @@ impl Sending {
 
     /// The request ends without a completion. If it has no memory, there is nothing to report.
     fn end(&mut self, ticket: Ticket, carried_out: bool) {
-        // As most that many of are posted before a signaled one.
         if self.slots.remove_bare(ticket.id, ticket.turn) {
-            return;
-        }
-        match self.at(ticket) {
-            Some(sent) if sent.has_memory() => self.over.push_back((ticket, carried_out)),
-            Some(_) => self.slots.remove(ticket.id),
-            None => {}
+            self.over.push_back((ticket, carried_out));
         }
     }
 

@@ -4,7 +4,8 @@
 //! good enough.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, PoisonError};
+use std::fmt;
+use std::sync::{Arc, OnceLock, PoisonError};
 
 use crate::cqe::{Entry, KeyReport};
 use crate::sync::{Mutex, MutexGuard};
@@ -73,22 +74,56 @@ impl KeyErrors {
     }
 }
 
-/// Keys by their numbers, without the variant.
+/// Keys with signatures of a context. Only programs that create some contain the table of them.
 #[derive(Debug, Default)]
-pub(crate) struct SignedKeys(Mutex<BTreeMap<u32, Arc<KeyErrors>>>);
+pub(crate) struct SignedKeys(OnceLock<Box<dyn Keys>>);
+
+trait Keys: fmt::Debug + Send + Sync {
+    fn add(&self, number: u32, errors: &Arc<KeyErrors>);
+    fn remove(&self, number: u32, errors: &Arc<KeyErrors>);
+    fn report(&self, entry: Entry<'_>);
+}
 
 impl SignedKeys {
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<u32, Arc<KeyErrors>>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// A key was created.
     pub(crate) fn add(&self, number: u32, errors: &Arc<KeyErrors>) {
-        self.lock().insert(number, Arc::clone(errors));
+        let keys = self.0.get_or_init(|| Box::new(Table::default()));
+        keys.add(number, errors);
     }
 
     /// It is gone. Another one may have its number already.
     pub(crate) fn remove(&self, number: u32, errors: &Arc<KeyErrors>) {
+        if let Some(keys) = self.0.get() {
+            keys.remove(number, errors);
+        }
+    }
+
+    /// Records what an entry says of its key, if that is still there.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn report(&self, entry: Entry<'_>) {
+        if let Some(keys) = self.0.get() {
+            keys.report(entry);
+        }
+    }
+}
+
+/// Keys by their numbers, without the variant.
+#[derive(Debug, Default)]
+struct Table(Mutex<BTreeMap<u32, Arc<KeyErrors>>>);
+
+impl Table {
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<u32, Arc<KeyErrors>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Keys for Table {
+    fn add(&self, number: u32, errors: &Arc<KeyErrors>) {
+        self.lock().insert(number, Arc::clone(errors));
+    }
+
+    fn remove(&self, number: u32, errors: &Arc<KeyErrors>) {
         let mut keys = self.lock();
         if keys
             .get(&number)
@@ -98,9 +133,7 @@ impl SignedKeys {
         }
     }
 
-    /// Records what an entry says of its key, if that is still there.
-    #[cold]
-    pub(crate) fn report(&self, entry: &Entry<'_>) {
+    fn report(&self, entry: Entry<'_>) {
         let (key, report) = entry.key_report();
         let found = self.lock().get(&(key >> 8)).cloned();
         if let Some(errors) = found {

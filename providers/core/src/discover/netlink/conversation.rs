@@ -79,8 +79,7 @@ impl<T: NetlinkTransport> Conversation<T> {
                 Outcome::Open | Outcome::OpenInterrupted | Outcome::Done => return Ok(answer),
             }
         }
-        Err(Error::new(op, ErrorKind::Busy)
-            .hint("devices come and go too fast to list them; try again"))
+        Err(Error::new(op, ErrorKind::Busy).hint("devices come and go; try again"))
     }
 
     /// Sends all `requests` at once and calls `each` for the messages that answer them, with the
@@ -162,10 +161,8 @@ impl<T: NetlinkTransport> Conversation<T> {
         let parts = buffer.chunks_exact(room.max(1));
         let received = lengths.iter().take(count).zip(parts);
         Ok(received.map(move |(length, part)| {
-            part.get(..*length).ok_or_else(|| {
-                Error::bad_reply(op, "a datagram larger than the kernel makes them")
-                    .fact("bytes", *length)
-            })
+            part.get(..*length)
+                .ok_or_else(|| Error::bad_reply(op, "a datagram too large").fact("bytes", *length))
         }))
     }
 }

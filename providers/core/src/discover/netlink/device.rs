@@ -116,9 +116,9 @@ impl Uverbs {
             }
         }
         Ok(Self {
-            name: name.ok_or(Malformed("a character device without a name"))?,
-            number: number.ok_or(Malformed("a character device without a number"))?,
-            abi_version: abi_version.ok_or(Malformed("a character device without a version"))?,
+            name: name.ok_or(Malformed("a node without a name"))?,
+            number: number.ok_or(Malformed("a node without a number"))?,
+            abi_version: abi_version.ok_or(Malformed("a node without a version"))?,
             driver_id,
         })
     }

@@ -127,7 +127,7 @@ impl Owners {
         }
         // It names a key, where others name their queue.
         if tail.opcode() == opcode::SIGNATURE_ERROR {
-            self.trackers.keys.report(&entry);
+            self.trackers.keys.report(entry);
             return Ok(None);
         }
         let Some(owner) = self.find(position, &entry) else {
@@ -248,7 +248,7 @@ impl Owners {
     pub(super) fn leave(&mut self, position: u64, look: Look<'_>) {
         let entry = Entry::new(look.block, look.tail);
         if look.is(opcode::SIGNATURE_ERROR) {
-            return self.trackers.keys.report(&entry);
+            return self.trackers.keys.report(entry);
         }
         let queue = match self.find(position, &entry) {
             // A shared queue that reported here is gone, too.
