@@ -27,13 +27,12 @@ impl<'a> Attributes<'a> {
     /// the first error.
     pub fn iter(self) -> impl Iterator<Item = Result<(u16, Bytes<'a>), Malformed>> {
         NlasIterator::new(self.0).map(|attribute| {
-            let attribute =
-                attribute.map_err(|_| Malformed("an attribute's length does not fit"))?;
+            let attribute = attribute.map_err(|_| Malformed("a length that does not fit"))?;
             let (kind, end) = (attribute.kind(), usize::from(attribute.length()));
             let value = attribute.into_inner().get(NLA_HEADER_SIZE..end);
             Ok((
                 kind,
-                Bytes(value.ok_or(Malformed("an attribute's length does not fit"))?),
+                Bytes(value.ok_or(Malformed("a length that does not fit"))?),
             ))
         })
     }

@@ -71,9 +71,9 @@ impl Device {
                 _ => {}
             }
         }
-        device.index = index.ok_or(Malformed("a device without an index"))?;
+        device.index = index.ok_or(Malformed("no index"))?;
         if device.name.is_empty() {
-            return Err(Malformed("a device without a name"));
+            return Err(Malformed("no name"));
         }
         Ok(device)
     }
@@ -116,9 +116,9 @@ impl Uverbs {
             }
         }
         Ok(Self {
-            name: name.ok_or(Malformed("a node without a name"))?,
-            number: number.ok_or(Malformed("a node without a number"))?,
-            abi_version: abi_version.ok_or(Malformed("a node without a version"))?,
+            name: name.ok_or(Malformed("no name"))?,
+            number: number.ok_or(Malformed("no number"))?,
+            abi_version: abi_version.ok_or(Malformed("no version"))?,
             driver_id,
         })
     }

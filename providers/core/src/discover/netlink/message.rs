@@ -40,7 +40,7 @@ pub fn messages(datagram: &[u8]) -> impl Iterator<Item = Result<Message<'_>, Mal
     std::iter::from_fn(move || {
         while !rest.is_empty() {
             let message = NetlinkBuffer::new_checked(rest)
-                .map_err(|_| Malformed("a message's length does not fit"))
+                .map_err(|_| Malformed("a length that does not fit"))
                 .and_then(|message| {
                     let length = usize::try_from(message.length()).unwrap_or(usize::MAX);
                     rest = rest.get(length.next_multiple_of(4)..).unwrap_or_default();
@@ -70,15 +70,15 @@ fn read<'a>(message: &NetlinkBuffer<&'a [u8]>) -> Result<Option<Message<'a>>, Ma
     let payload = message.payload();
     Ok(Some(match message.message_type() {
         NLMSG_ERROR => {
-            let error = ErrorBuffer::new_checked(payload)
-                .map_err(|_| Malformed("an error without its number"))?;
+            let error =
+                ErrorBuffer::new_checked(payload).map_err(|_| Malformed("no error number"))?;
             end(errno(error.code().map_or(0, i32::from))?)
         }
         // Older kernels end a dump without an errno.
         NLMSG_DONE if payload.is_empty() => end(None),
         NLMSG_DONE => {
-            let done = DoneBuffer::new_checked(payload)
-                .map_err(|_| Malformed("an end without its number"))?;
+            let done =
+                DoneBuffer::new_checked(payload).map_err(|_| Malformed("no error number"))?;
             end(errno(done.code())?)
         }
         NLMSG_OVERRUN => return Err(Malformed("data was lost")),
@@ -98,6 +98,6 @@ fn errno(code: i32) -> Result<Option<Errno>, Malformed> {
     match code {
         0.. => Ok(None),
         -4095..0 => Ok(Some(Errno::from_raw_os_error(-code))),
-        _ => Err(Malformed("an error number out of range")),
+        _ => Err(Malformed("a number out of range")),
     }
 }
