@@ -200,15 +200,18 @@ fn check(key: &IndirectKey, into: &mut mlx5dv_mkey_err) -> Answer<()> {
     Ok(())
 }
 
-/// EINVAL: a key without signatures, and a report that has no meaning for it. `length` is that of
-/// the struct, which has not grown since it is there.
+/// EINVAL: a key without signatures, a report that has no meaning for it, and a struct that is
+/// shorter than it has been since it is there.
 #[unsafe(no_mangle)]
 extern "C" fn _mlx5dv_mkey_check(
     key: Handle<Mkey>,
     into: Out<mlx5dv_mkey_err>,
-    _length: usize,
+    length: usize,
 ) -> c_int {
     number(|| {
+        if length < size_of::<mlx5dv_mkey_err>() {
+            return Err(Code::INVALID);
+        }
         let key = key.get()?;
         key.with(|key| {
             if key.options().signatures {

@@ -1,5 +1,7 @@
 //! Encryption, and mappings of addresses: what the firmware is asked for.
 
+use std::sync::Arc;
+
 use uverbs_core::ErrorKind;
 use uverbs_core::types::Address;
 use uverbs_uapi::mlx5_user_ioctl_cmds::{
@@ -8,6 +10,7 @@ use uverbs_uapi::mlx5_user_ioctl_cmds::{
 };
 
 use super::*;
+use crate::context::{Context, ProtectionDomain};
 use crate::prm::{CAP_REPLY_LEN, field, word};
 
 /// Bits of the words at these places of the capabilities. The script answers all queries alike.
@@ -220,14 +223,21 @@ fn nothing_of_another_context_makes_a_key() {
         .unwrap();
 }
 
-#[test]
-fn a_login_and_a_domain_end_after_their_keys_in_whatever_order_they_are_dropped() {
+fn logged_in() -> (Arc<Scripted>, Context, ProtectionDomain, CryptoLogin) {
     let (kernel, context) = Scripted::context(0);
     let pd = kernel.pd(&context);
-    let devx = Devx::new(context.file());
     answer(&kernel, &EVERYTHING);
     created(&kernel, 0x11);
-    let login = devx.crypto_login(1, 2, b"secret").unwrap();
+    let login = Devx::new(context.file())
+        .crypto_login(1, 2, b"secret")
+        .unwrap();
+    (kernel, context, pd, login)
+}
+
+#[test]
+fn a_login_and_a_domain_end_after_their_keys_in_whatever_order_they_are_dropped() {
+    let (kernel, context, pd, login) = logged_in();
+    let devx = Devx::new(context.file());
     let keys = [(); 2].map(|()| {
         devx.data_key((pd.object(), pd.number()), &wrapped(&login))
             .unwrap()
@@ -244,12 +254,8 @@ fn a_login_and_a_domain_end_after_their_keys_in_whatever_order_they_are_dropped(
 
 #[test]
 fn a_forgotten_key_keeps_its_login() {
-    let (kernel, context) = Scripted::context(0);
-    let pd = kernel.pd(&context);
+    let (kernel, context, pd, login) = logged_in();
     let devx = Devx::new(context.file());
-    answer(&kernel, &EVERYTHING);
-    created(&kernel, 0x11);
-    let login = devx.crypto_login(1, 2, b"secret").unwrap();
     let key = devx
         .data_key((pd.object(), pd.number()), &wrapped(&login))
         .unwrap();
@@ -264,12 +270,8 @@ fn a_forgotten_key_keeps_its_login() {
 
 #[test]
 fn a_key_that_the_kernel_does_not_destroy_is_returned_and_keeps_its_login() {
-    let (kernel, context) = Scripted::context(0);
-    let pd = kernel.pd(&context);
+    let (kernel, context, pd, login) = logged_in();
     let devx = Devx::new(context.file());
-    answer(&kernel, &EVERYTHING);
-    created(&kernel, 0x11);
-    let login = devx.crypto_login(1, 2, b"secret").unwrap();
     let key = devx
         .data_key((pd.object(), pd.number()), &wrapped(&login))
         .unwrap();
