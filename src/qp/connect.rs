@@ -58,21 +58,20 @@ impl<T: Transport> QueuePair<T> {
 
     /// The path to a peer from the port and GID that it was built with.
     pub(super) fn path_to(&self, remote: &QueuePairEndpoint) -> Result<AddressVector> {
-        let own = match (self.settings.gid, self.endpoint.gid) {
+        let own = match (&self.gid, self.endpoint.gid) {
             (None, Some(gid)) => {
                 let port = self.settings.port;
-                Some(gid::entry_of(self.pd.context(), port, gid)?)
+                Some(gid::entry_of(self.pd.context(), port, gid)?.index)
             }
-            (choice, _) => choice.map(|choice| choice.entry),
+            (kept, _) => kept.as_ref().map(|kept| kept.index),
         };
         let grh = match (own, remote.gid) {
             (None, None) => None,
-            (Some(entry), Some(dgid)) => Some(GlobalRoute {
+            (Some(index), Some(dgid)) => Some(GlobalRoute {
                 dgid,
                 flow_label: self.settings.flow_label,
-                sgid_index: u8::try_from(entry.index).map_err(|_| {
-                    Error::limit(Op::Handshake, "gid_index", entry.index.into(), 255)
-                })?,
+                sgid_index: u8::try_from(index)
+                    .map_err(|_| Error::limit(Op::Handshake, "gid_index", index.into(), 255))?,
                 hop_limit: self.settings.hop_limit,
                 traffic_class: self.settings.traffic_class,
             }),

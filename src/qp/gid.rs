@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::net::IpAddr;
+use std::num::NonZeroU32;
 
 use uverbs_core::sys::source_towards;
 use uverbs_core::types::{Gid, GidEntry, GidType};
@@ -16,6 +17,46 @@ pub struct GidChoice {
     pub entry: GidEntry,
     /// Why this one.
     pub reason: GidReason,
+}
+
+/// A choice as a queue pair keeps it, which has its GID and its port elsewhere.
+#[derive(Debug)]
+pub(super) struct Kept {
+    pub(super) index: u32,
+    gid_type: GidType,
+    netdev: Option<NonZeroU32>,
+    /// `None`: it is the preferred one.
+    reason: Option<Box<GidReason>>,
+}
+
+impl Kept {
+    pub(super) fn with(&self, port: u8, gid: Gid) -> GidChoice {
+        GidChoice {
+            entry: GidEntry {
+                gid,
+                index: self.index,
+                port: port.into(),
+                gid_type: self.gid_type,
+                netdev: self.netdev,
+            },
+            reason: self
+                .reason
+                .as_deref()
+                .copied()
+                .unwrap_or(GidReason::Preferred),
+        }
+    }
+}
+
+impl From<GidChoice> for Kept {
+    fn from(GidChoice { entry, reason }: GidChoice) -> Self {
+        Self {
+            index: entry.index,
+            gid_type: entry.gid_type,
+            netdev: entry.netdev,
+            reason: (reason != GidReason::Preferred).then(|| Box::new(reason)),
+        }
+    }
 }
 
 /// Why a queue pair uses its GID.

@@ -27,6 +27,7 @@ pub(crate) use prepared::After;
 pub use prepared::{HandshakeError, PreparedQueuePair};
 
 use builder::Settings;
+use gid::Kept;
 
 use crate::ProtectionDomain;
 use crate::completion::CqId;
@@ -50,6 +51,8 @@ pub struct QueuePair<T: Transport = QpType> {
     send_cq: CqId,
     recv_cq: CqId,
     endpoint: QueuePairEndpoint,
+    /// How the endpoint's GID was chosen, if it was chosen here.
+    gid: Option<Kept>,
     /// What it is connected with, now or again.
     settings: Settings,
     transport: PhantomData<T>,
@@ -192,6 +195,7 @@ impl<T: Transport> QueuePair<T> {
             send_cq: self.send_cq,
             recv_cq: self.recv_cq,
             endpoint: self.endpoint,
+            gid: self.gid,
             settings: self.settings,
             transport: PhantomData,
         }

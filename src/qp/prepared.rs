@@ -68,7 +68,8 @@ impl<T: Transport> PreparedQueuePair<T> {
     /// packets, and where the [connection manager](crate::cm) chose the path, which the
     /// [endpoint](Self::endpoint) then has the GID of.
     pub fn gid(&self) -> Option<GidChoice> {
-        self.qp.settings.gid
+        let kept = self.qp.gid.as_ref()?;
+        Some(kept.with(self.qp.settings.port, self.qp.endpoint.gid?))
     }
 
     /// `ibv_query_ece`—the options its device offers beyond the standard, to be sent to a peer that

@@ -13,7 +13,7 @@ use uverbs_core::types::{
 };
 use uverbs_core::{Error, ErrorKind, Op, Result};
 
-use super::gid::{GidChoice, Wanted};
+use super::gid::{GidChoice, Kept, Wanted};
 use super::{After, Children, PreparedQueuePair, QueuePair, QueuePairEndpoint};
 use crate::event::EventSource;
 use crate::transport::Transport;
@@ -101,7 +101,6 @@ pub(super) struct Settings {
     pub(super) traffic_class: u8,
     pub(super) hop_limit: u8,
     pub(super) path_mtu: Mtu,
-    pub(super) gid: Option<GidChoice>,
     pub(super) after: After,
     /// The options of the peer's device, if they are known.
     pub(super) ece: Option<Ece>,
@@ -164,7 +163,6 @@ impl<'a, T: Transport> QueuePairBuilder<'a, T> {
                 traffic_class: 0,
                 hop_limit: 64,
                 path_mtu: Mtu::B1024,
-                gid: None,
                 after: After::Handshake,
                 ece: None,
             },
@@ -241,7 +239,6 @@ impl<'a, T: Transport> QueuePairBuilder<'a, T> {
         };
         let settings = Settings {
             path_mtu: self.path_mtu.unwrap_or(port.mtu),
-            gid: port.choice,
             ..self.settings
         };
         let qp = QueuePair {
@@ -252,6 +249,7 @@ impl<'a, T: Transport> QueuePairBuilder<'a, T> {
             send_cq: self.send_cq.id(),
             recv_cq: self.recv_cq.id(),
             endpoint,
+            gid: port.choice.map(Kept::from),
             settings,
             transport: PhantomData,
         };

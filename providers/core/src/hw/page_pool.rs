@@ -55,7 +55,7 @@ impl PagePool {
             None => None,
         };
         match lent {
-            Some(mapping) => Ok(Pages::lent(mapping, len)),
+            Some(mapping) => Ok(Pages::of_mapping(mapping, len)),
             None => self.take(len),
         }
     }

@@ -19,8 +19,15 @@ use crate::sys::Mapping;
 /// Whole private pages, zeroed, page-aligned, and unmapped, or given back, on drop.
 #[derive(Debug)]
 pub struct Pages {
-    mapping: Mapping,
+    memory: Memory,
     len: usize,
+}
+
+#[derive(Debug)]
+enum Memory {
+    Mapped(Mapping),
+    /// Of a mapping that others have slots of, too.
+    Slots(Slots),
 }
 
 impl Pages {
@@ -29,10 +36,7 @@ impl Pages {
     /// # Errors
     /// EINVAL for 0 bytes, ENOMEM.
     pub fn new(len: usize) -> Result<Self, Errno> {
-        Ok(Self {
-            mapping: Mapping::anonymous(len)?,
-            len,
-        })
+        Ok(Self::of_mapping(Mapping::anonymous(len)?, len))
     }
 
     /// The same, excluded from forked children (`MADV_DONTFORK`): for queues, whose memory a child
@@ -41,24 +45,23 @@ impl Pages {
     /// # Errors
     /// As [`new`](Self::new).
     pub fn for_device(len: usize) -> Result<Self, Errno> {
-        Ok(Self {
-            mapping: Mapping::for_device(len)?,
-            len,
-        })
+        Ok(Self::of_mapping(Mapping::for_device(len)?, len))
     }
 
-    /// Memory that an allocator lent, of which `len` bytes were requested.
-    pub(super) fn lent(mapping: Mapping, len: usize) -> Self {
-        Self { mapping, len }
+    /// The first `len` bytes of a mapping.
+    pub(super) fn of_mapping(mapping: Mapping, len: usize) -> Self {
+        Self {
+            memory: Memory::Mapped(mapping),
+            len,
+        }
     }
 
     /// `len` bytes of `slots`, which are that long.
     pub(super) fn of_slots(slots: Slots, len: usize) -> Self {
-        let start = slots.start();
-        // SAFETY: the slots' own bytes, which stay until they are dropped; accessed through the
-        // mapping alone.
-        let mapping = unsafe { Mapping::from_owner(start, len, Box::new(slots)) };
-        Self { mapping, len }
+        Self {
+            memory: Memory::Slots(slots),
+            len,
+        }
     }
 
     /// Requested size in bytes.
@@ -73,13 +76,16 @@ impl Pages {
 
     /// The address, for queues and registrations.
     pub fn address(&self) -> u64 {
-        self.mapping.address()
+        self.as_ptr().expose_provenance() as u64
     }
 
     /// The first byte.
     #[inline]
     pub fn as_ptr(&self) -> *mut u8 {
-        self.mapping.as_ptr()
+        match &self.memory {
+            Memory::Mapped(mapping) => mapping.as_ptr(),
+            Memory::Slots(slots) => slots.start().as_ptr(),
+        }
     }
 
     #[inline]
