@@ -2,7 +2,7 @@
 
 use uverbs_core::types::{AccessFlags, LocalKey, Sge};
 use uverbs_core::{Error, ErrorKind, Op, Result};
-use uverbs_mlx5::{DeviceMemoryInfo, OperationWord};
+use uverbs_mlx5::{DeviceMemoryInfo, OperationWord, SteeringMemory};
 
 use super::Adapter;
 use crate::{Context, MemoryRegion, ProtectionDomain};
@@ -61,9 +61,48 @@ impl Adapter {
             context: self.context().clone(),
         })
     }
+
+    /// `mlx5dv_alloc_dm`—allocates `length` bytes on the device in which the program keeps steering
+    /// entries of its own, aligned to 2 to the power of `log2_alignment`. The kernel rounds the
+    /// length up to a power of 2. One system call, since Linux 5.3.
+    ///
+    /// The program cannot read or write it itself
+    /// ([`device_address`](DeviceMemory::device_address) is for firmware commands), but can register
+    /// it.
+    ///
+    /// # Errors
+    /// | kind | cause |
+    /// |---|---|
+    /// | [`PermissionDenied`](ErrorKind::PermissionDenied) | EPERM: without `CAP_SYS_RAWIO` and `CAP_NET_RAW` |
+    /// | [`Unsupported`](ErrorKind::Unsupported) | EOPNOTSUPP: the device has no such memory, or the kernel does not know this kind |
+    /// | [`InvalidInput`](ErrorKind::InvalidInput) | no bytes |
+    /// | [`OutOfResources`](ErrorKind::OutOfResources) | ENOMEM: not enough is left |
+    #[doc(alias = "mlx5dv_alloc_dm")]
+    pub fn alloc_steering_memory(
+        &self,
+        kind: SteeringMemory,
+        length: u64,
+        log2_alignment: u32,
+    ) -> Result<DeviceMemory> {
+        let context = self.provider(Op::AllocDeviceMemory)?;
+        Ok(DeviceMemory {
+            memory: uverbs_mlx5::DeviceMemory::alloc_steering(
+                context,
+                kind,
+                length,
+                log2_alignment,
+            )?,
+            context: self.context().clone(),
+        })
+    }
 }
 
 impl DeviceMemory {
+    /// The device's address of memory for steering; `None` for other memory.
+    pub fn device_address(&self) -> Option<u64> {
+        self.memory.device_address()
+    }
+
     /// Bytes.
     pub fn length(&self) -> u64 {
         self.memory.length()
@@ -77,7 +116,8 @@ impl DeviceMemory {
     ///
     /// # Errors
     /// [`InvalidInput`](ErrorKind::InvalidInput) for an offset or a length that is not a multiple
-    /// of 4, or a range beyond the end; [`Forked`](ErrorKind::Forked) in a child process.
+    /// of 4, or a range beyond the end; [`Forked`](ErrorKind::Forked) in a child process;
+    /// [`Unsupported`](ErrorKind::Unsupported) for memory for steering.
     #[doc(alias = "ibv_memcpy_to_dm")]
     pub fn write(&self, offset: u64, bytes: &[u8]) -> Result<()> {
         self.memory.write(offset, bytes)

@@ -66,7 +66,7 @@ pub use uverbs_mlx5::{
 pub use uverbs_mlx5::{
     Clock, ClockInfo, DcDestination, DeviceMemoryInfo, Doorbells, Entries, EntrySize, Frame,
     IndirectKey, Interleaved, KeyChange, KeyLayout, KeyOptions, LagPort, MappedVar, MaskedAtomic,
-    OperationWord, RegisterBits, Results, SharedXrcDomain, Streams, SwitchPort, ThreadDomain, Unit,
-    Var, VarKind,
+    OperationWord, RegisterBits, Results, SharedXrcDomain, SteeringMemory, Streams, SwitchPort,
+    ThreadDomain, Unit, Var, VarKind,
 };
 pub use uverbs_mlx5::{caps, devx, pacing, prm, sched, steering};

@@ -41,7 +41,7 @@ pub use cqe::Results;
 pub use doorbell::Doorbells;
 pub use memory::{
     DeviceMemory, DeviceMemoryInfo, Encryption, IndirectKey, KeyOptions, MappedVar, OperationWord,
-    SignatureChange, SignatureError, SignaturePart, Var, VarKind,
+    SignatureChange, SignatureError, SignaturePart, SteeringMemory, Var, VarKind,
 };
 pub use qp::{
     DcDestination, LagPort, MaskedAtomic, QpExtra, QpPlace, QueuePair, RawNumbers, SharedXrcDomain,

@@ -34,7 +34,10 @@ int main(void)
 					  .pd = pd, .cq = cq };
 	struct mlx5dv_wq_init_attr vendor = { 0 };
 	struct mlx5dv_ctx_allocators none = { 0 };
-	uint8_t mac[6];
+	struct ibv_alloc_dm_attr memory = { .length = 4096 };
+	struct mlx5dv_alloc_dm_attr kind = { 0 };
+	struct ibv_dm *dm;
+	uint8_t mac[8];
 	uint16_t vlan;
 	char path[1] = { 0x5a };
 
@@ -66,6 +69,20 @@ int main(void)
 	CODE(EOPNOTSUPP, mlx5dv_set_context_attr(context, 0, &none));
 	/* No functions: the library's own again. */
 	CODE(0, mlx5dv_set_context_attr(context, MLX5DV_CTX_ATTR_BUF_ALLOCATORS, &none));
+	MADE(EINVAL, mlx5dv_alloc_dm(NULL, &memory, &kind));
+	MADE(EINVAL, mlx5dv_alloc_dm(context, NULL, &kind));
+	MADE(EINVAL, mlx5dv_alloc_dm(context, &memory, NULL));
+	MADE(EINVAL, mlx5dv_dm_map_op_addr(NULL, 0));
+	kind.type = MLX5DV_DM_TYPE_STEERING_SW_ICM;
+	dm = mlx5dv_alloc_dm(context, &memory, &kind);
+	MADE(0, dm);
+	if (dm) {
+		/* The kernel would take it for memory that has operations. */
+		MADE(EOPNOTSUPP, mlx5dv_dm_map_op_addr(dm, 0));
+		CODE(EOPNOTSUPP, ibv_memcpy_to_dm(dm, 0, mac, 4));
+		CODE(EOPNOTSUPP, ibv_memcpy_from_dm(mac, dm, 0, 4));
+		CODE(0, ibv_free_dm(dm));
+	}
 	CODE(0, ibv_destroy_cq(cq));
 	CODE(0, ibv_dealloc_pd(pd));
 	CODE(0, ibv_close_device(context));

@@ -152,8 +152,9 @@ fn unknown_bits_and_sizes_are_refused() {
 /// The same, of functions that only devices of the vendor's have.
 #[test]
 fn wrong_arguments_of_the_vendors_functions_are_refused() {
-    let said = on_connectx(Function::Roce, &[Ours], "misused");
-    assert_eq!(said[0].trim(), "21 refused, 0 not");
+    let model = Connectx::new(&[Function::Roce; 2]).extended_memory();
+    let said = on_model(model, &[Ours], "misused");
+    assert_eq!(said[0].trim(), "30 refused, 0 not");
 }
 
 /// Debian's library does not have these functions.
@@ -214,6 +215,23 @@ fn keys_with_signatures_and_encryption_are_the_same() {
         assert!(ours.contains(&format!("type {part} expected")), "{ours}");
     }
     assert_eq!(ours, debian, "ours (left), Debian's (right)");
+}
+
+/// Memory on the device, for data and for steering, and operations on it.
+#[test]
+fn memory_on_the_device_is_the_same() {
+    let model = Connectx::new(&[Function::Roce]).extended_memory();
+    let said = on_model(model, &[Ours, Debian], "device_memory");
+    let ours = &said[0];
+    for what in [
+        "was 106, then 1, other 9",
+        "copy 0: 01020305 00000100",
+        "kind 2: 0 0 there 0, 5000 bytes, mask 1, at 0 of a page, new 1, region 0, write 0, \
+         read 0, same 1, free 16 0 0",
+    ] {
+        assert!(ours.contains(what), "{what}: {ours}");
+    }
+    assert_eq!(said[0], said[1], "ours (left), Debian's (right)");
 }
 
 /// Gives the other end of the cable to a host of its own.

@@ -7,7 +7,7 @@ mod indirect;
 mod signed;
 mod var;
 
-pub use dm::{DeviceMemory, DeviceMemoryInfo, OperationWord};
+pub use dm::{DeviceMemory, DeviceMemoryInfo, OperationWord, SteeringMemory};
 pub use indirect::{IndirectKey, KeyOptions};
 pub use signed::{Encryption, SignatureChange, SignatureError, SignaturePart};
 pub use var::{MappedVar, Var, VarKind};

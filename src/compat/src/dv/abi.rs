@@ -262,6 +262,10 @@ structs! {
         comp_mask: u64,
         remote_va: u64,
     }
+    struct mlx5dv_alloc_dm_attr {
+        r#type: u32,
+        comp_mask: u64,
+    }
     struct mlx5dv_ah {
         av: *mut c_void,
         comp_mask: u64,

@@ -1,10 +1,17 @@
 //! Memory on the device, and the null region.
+//!
+//! # Safety
+//!
+//! Exports names of the library that this one stands for.
+#![allow(unsafe_code, reason = "exports names")]
 
 use std::cell::Cell;
 use std::ffi::{c_int, c_uint, c_void};
+use std::ptr::with_exposed_provenance_mut;
 
-use uverbs_mlx5::{DeviceMemory, ProtectionDomain};
+use uverbs_mlx5::{DeviceMemory, ProtectionDomain, SteeringMemory};
 
+use super::abi::mlx5dv_alloc_dm_attr;
 use super::own;
 use crate::abi::{Slot, ibv_alloc_dm_attr, ibv_dm, ibv_mr};
 use crate::answer::{Answer, number, pointer};
@@ -86,6 +93,54 @@ pub(crate) extern "C" fn alloc_dm(
         let memory = DeviceMemory::alloc(own(opened)?, length, attr.log_align_req)?;
         opened.users.add();
         Ok(Dm::give(context, memory, false))
+    })
+}
+
+/// What memory of each kind (`enum mlx5dv_alloc_dm_type`) is for, if not for programs' data.
+fn steering(kind: u32) -> Answer<Option<SteeringMemory>> {
+    Ok(Some(match kind {
+        0 => return Ok(None),
+        1 => SteeringMemory::Entries,
+        2 => SteeringMemory::HeaderChanges,
+        3 => SteeringMemory::HeaderPatterns,
+        4 => SteeringMemory::Encapsulations,
+        _ => return Err(Code::UNSUPPORTED),
+    }))
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn mlx5dv_alloc_dm(
+    context: Handle<Context>,
+    attr: In<ibv_alloc_dm_attr>,
+    vendor: In<mlx5dv_alloc_dm_attr>,
+) -> *mut ibv_dm {
+    pointer(|| {
+        let opened = context.get()?;
+        let own = own(opened)?;
+        let (attr, vendor) = (attr.get()?, vendor.get()?);
+        let kind = steering(vendor.r#type)?;
+        if attr.comp_mask != 0 || vendor.comp_mask != 0 {
+            return Err(Code::INVALID);
+        }
+        let (length, alignment) = (attr.length as u64, attr.log_align_req);
+        let memory = match kind {
+            None => DeviceMemory::alloc(own, length, alignment)?,
+            Some(kind) => DeviceMemory::alloc_steering(own, kind, length, alignment)?,
+        };
+        opened.users.add();
+        Ok(Dm::give(context, memory, false))
+    })
+}
+
+/// The program unmaps the word, with the length of the memory in whole pages.
+#[unsafe(no_mangle)]
+extern "C" fn mlx5dv_dm_map_op_addr(dm: Handle<Dm>, operation: u8) -> *mut c_void {
+    pointer(|| {
+        let word = dm
+            .get()?
+            .with(|memory| Ok(memory.map_operation(operation)?))?;
+        let address = usize::try_from(word.leak()).map_err(|_| Code::INVALID)?;
+        Ok(with_exposed_provenance_mut(address))
     })
 }
 

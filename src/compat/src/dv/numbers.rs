@@ -8,7 +8,7 @@
 #![allow(unsafe_code, reason = "exports names")]
 
 use std::ffi::{c_int, c_void};
-use std::ptr::with_exposed_provenance_mut;
+use std::ptr::{null_mut, with_exposed_provenance_mut};
 
 use uverbs_any::Of;
 use uverbs_mlx5::{CompletionQueue, Place, ProtectionDomain, QueuePair, SharedReceiveQueue};
@@ -135,14 +135,19 @@ fn work_queue(wq: Handle<Wq>) -> Answer<mlx5dv_rwq> {
     })
 }
 
-/// Peers address its bytes from 0.
-fn device_memory(dm: Handle<Dm>) -> Answer<mlx5dv_dm> {
+/// `MLX5DV_DM_MASK_REMOTE_VA`.
+const DEVICE_ADDRESS: u64 = 1;
+
+/// Peers address its bytes from 0; the device's address is that of memory for steering.
+fn device_memory(dm: Handle<Dm>, asked: u64) -> Answer<mlx5dv_dm> {
     dm.get()?.with(|memory| {
+        let asked = asked & DEVICE_ADDRESS;
+        let device = memory.device_address().filter(|_| asked != 0);
         Ok(mlx5dv_dm {
-            buf: at(memory.address()),
+            buf: memory.address().map_or(null_mut(), at),
             length: memory.length(),
-            comp_mask: 0,
-            remote_va: 0,
+            comp_mask: asked,
+            remote_va: device.unwrap_or(0),
         })
     })
 }
@@ -198,7 +203,9 @@ extern "C" fn mlx5dv_init_obj(objects: In<mlx5dv_obj>, kinds: u64) -> c_int {
             Out::of(objects.rwq.out).put(work_queue(Handle::of(objects.rwq.r#in))?)?;
         }
         if wanted(kind::DEVICE_MEMORY) {
-            Out::of(objects.dm.out).put(device_memory(Handle::of(objects.dm.r#in))?)?;
+            let out = Out::of(objects.dm.out);
+            let asked = out.get()?.comp_mask;
+            out.put(device_memory(Handle::of(objects.dm.r#in), asked)?)?;
         }
         if wanted(kind::ADDRESS) {
             Out::of(objects.ah.out).put(address(Handle::of(objects.ah.r#in))?)?;

@@ -12,6 +12,7 @@ use crate::faults::Faults;
 use crate::init_segment::InitSegment;
 use crate::layout::queue::mkey;
 use crate::memory::{GuestMemory, Interrupts};
+use crate::memory_operation::Operations;
 use crate::objects::{
     CompletionQueue, DcTarget, EventQueue, MemoryKey, Multicast, Psv, QpState, QueuePair, RawRing,
     SharedQueue,
@@ -19,6 +20,7 @@ use crate::objects::{
 use crate::pci::ConfigSpace;
 use crate::profile::FunctionConfig;
 use crate::qos::{PacingTable, Scheduler};
+use crate::steering_memory::{self, Part};
 use crate::table::Table;
 use crate::trace::Trace;
 
@@ -38,6 +40,10 @@ pub(crate) struct Device {
     pub(crate) memory: Arc<dyn GuestMemory>,
     guest: Arc<dyn GuestMemory>,
     pub(crate) memory_taken: Allocations,
+    /// Operations that the CPU performs on it.
+    pub(crate) operations: Operations,
+    /// Allocated memory for steering.
+    pub(crate) steering_memory: Table<Part>,
     pub(crate) interrupts: Arc<dyn Interrupts>,
     pub(crate) trace: Arc<Trace>,
     pub(crate) pci: ConfigSpace,
@@ -113,11 +119,18 @@ impl Device {
         trace: Arc<Trace>,
     ) -> Self {
         let pci = ConfigSpace::new(&config);
+        let steering = if config.extended_memory {
+            steering_memory::LENGTH
+        } else {
+            0
+        };
         Self {
             index,
-            memory: Arc::new(DeviceMemory::new(Arc::clone(&memory))),
+            memory: Arc::new(DeviceMemory::new(Arc::clone(&memory), steering)),
             guest: memory,
             memory_taken: Allocations::default(),
+            operations: Operations::default(),
+            steering_memory: Table::new(1, 1 << 10),
             interrupts,
             trace,
             pci,
@@ -288,6 +301,8 @@ impl Device {
             ("psv", self.psvs.len()),
             ("key of data", self.data_keys.len()),
             ("device memory", self.memory_taken.len()),
+            ("operation on device memory", self.operations.len()),
+            ("memory for steering", self.steering_memory.len()),
             ("eq", self.eqs.len()),
             ("cq", self.cqs.len()),
             ("qp", self.qps.len()),

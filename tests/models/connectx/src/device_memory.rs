@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::memory::{BusError, GuestMemory, Ram};
+use crate::steering_memory;
 
 /// Offset of this memory in BAR0, behind the doorbell pages.
 pub(crate) const BAR_OFFSET: u64 = 16 << 20;
@@ -15,6 +16,9 @@ const BUS: u64 = 1 << 62;
 
 /// An address with nothing behind it: writes are lost, and reads return zeros.
 pub(crate) const NOWHERE: u64 = 1 << 61;
+
+/// The bus address of memory for steering.
+const STEERING: u64 = 1 << 60;
 
 /// The contents of the device memory.
 #[derive(Debug)]
@@ -44,13 +48,16 @@ impl GuestMemory for Nothing {
 pub(crate) struct DeviceMemory {
     guest: Arc<dyn GuestMemory>,
     own: Ram,
+    steering: Ram,
 }
 
 impl DeviceMemory {
-    pub(crate) fn new(guest: Arc<dyn GuestMemory>) -> Self {
+    /// With this many bytes of memory for steering.
+    pub(crate) fn new(guest: Arc<dyn GuestMemory>, steering: u64) -> Self {
         Self {
             guest,
             own: Ram::new(SIZE as usize),
+            steering: Ram::new(steering as usize),
         }
     }
 
@@ -59,6 +66,7 @@ impl DeviceMemory {
         match address.checked_sub(BUS) {
             Some(offset) => (&self.own, offset),
             None if address >= NOWHERE => (&Nothing, address),
+            None if address >= STEERING => (&self.steering, address - STEERING),
             None => (&*self.guest, address),
         }
     }
@@ -94,6 +102,11 @@ pub(crate) fn bus_address(bar_offset: u64) -> Option<u64> {
         .map(|offset| BUS + offset)
 }
 
+/// The bus address for an address of memory for steering.
+pub(crate) fn steering_bus_address(address: u64) -> Option<u64> {
+    steering_memory::offset(address).map(|offset| STEERING + offset)
+}
+
 /// The allocations: start in BAR0, and length.
 #[derive(Debug, Default)]
 pub(crate) struct Allocations(BTreeMap<u64, u64>);
@@ -127,12 +140,14 @@ impl Allocations {
 
     /// Whether the whole range lies in one allocation.
     pub(crate) fn hold(&self, start: u64, length: u64) -> bool {
-        let below = self.0.range(..=start).next_back();
-        below.is_some_and(|(at, held)| {
-            start
-                .checked_add(length)
-                .is_some_and(|end| end <= at + held)
-        })
+        self.start_of(start, length).is_some()
+    }
+
+    /// Where the allocation starts that a whole range lies in.
+    pub(crate) fn start_of(&self, start: u64, length: u64) -> Option<u64> {
+        let (at, held) = self.0.range(..=start).next_back()?;
+        let end = start.checked_add(length)?;
+        (end <= at + held).then_some(*at)
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -148,7 +163,7 @@ mod tests {
 
     #[test]
     fn both_memories_are_on_one_bus() {
-        let memory = DeviceMemory::new(Arc::new(Ram::new(64)));
+        let memory = DeviceMemory::new(Arc::new(Ram::new(64)), 4096);
         let at = bus_address(BAR_OFFSET + 8).unwrap_or_default();
         assert_eq!(memory.write(at, &[7; 8]), Ok(()));
         assert_eq!(memory.write(8, &[9; 8]), Ok(()));

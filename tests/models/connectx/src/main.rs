@@ -54,6 +54,9 @@ struct Arguments {
     /// Let what passes through memory keys be encrypted, by keys of data that programs import.
     #[arg(long)]
     encryption: bool,
+    /// Let device memory have operations, and let there be memory for steering by programs.
+    #[arg(long)]
+    extended_memory: bool,
     /// Let rate limits and bandwidth caps of scheduling elements take effect.
     #[arg(long)]
     shaper: bool,
@@ -96,6 +99,7 @@ impl Arguments {
             paging: self.odp,
             signatures: self.signatures,
             encryption: self.encryption,
+            extended_memory: self.extended_memory,
             strict: self.strict,
         })
     }

@@ -26,6 +26,8 @@ pub(crate) enum Mode {
     FixedKeys,
     /// Memory on the device.
     Device,
+    /// Memory on the device for steering.
+    Steering,
 }
 
 /// Decodes the access mode; crossing keys are not modelled.
@@ -35,6 +37,7 @@ pub(crate) fn mode(mkc: &[u8]) -> Option<Mode> {
         1 => Some(Mode::Pages),
         2 => Some(Mode::Keys),
         3 => Some(Mode::FixedKeys),
+        4 => Some(Mode::Steering),
         5 => Some(Mode::Device),
         _ => None,
     }

@@ -12,6 +12,8 @@ use crate::layout::caps::{
 };
 use crate::layout::transport::nic_vport;
 use crate::memory_key::MAX_DEPTH;
+use crate::memory_operation::{NUMBERS, WIDTHS};
+use crate::steering_memory::{GRANULE, LOG_SIZE, STARTS};
 
 /// Length of one capability page.
 pub(crate) const PAGE: usize = 4096;
@@ -89,6 +91,8 @@ pub struct FunctionConfig {
     pub signatures: bool,
     /// Whether what passes through memory keys may be encrypted.
     pub encryption: bool,
+    /// Whether device memory has operations, and there is memory for steering by programs.
+    pub extended_memory: bool,
     /// Whether the first bytes of each frame have to be in the work request itself, as a ConnectX-4
     /// requires.
     pub inline_headers: bool,
@@ -119,6 +123,7 @@ impl FunctionConfig {
             paging: false,
             signatures: false,
             encryption: false,
+            extended_memory: false,
             inline_headers: false,
             ece: ECE_VERSION | ECE_OPTIONS[usize::from(index % 2)],
             adapter: None,
@@ -170,6 +175,19 @@ impl FunctionConfig {
         }
         if kind == cap_type::DEVICE_MEMORY {
             device_memory::BAR_START.set(&mut page, BAR_OFFSET);
+            if self.extended_memory {
+                for (field, value) in EXTENDED_MEMORY {
+                    field.set(&mut page, *value);
+                }
+                for (field, start) in device_memory::STEERING.into_iter().zip(STARTS) {
+                    field.set(&mut page, start);
+                }
+            }
+        }
+        if kind == cap_type::FLOW_TABLE && self.kind.is_ethernet() && self.extended_memory {
+            for field in [flow::OWNED, flow::OWNED_V2, flow::SENT_OWNED_V2] {
+                field.set(&mut page, 1);
+            }
         }
         if kind == cap_type::FLOW_TABLE && self.kind.is_ethernet() {
             // Every header field can be matched, with any mask.
@@ -197,6 +215,7 @@ impl FunctionConfig {
                     field.set(&mut page, *value);
                 }
             }
+            general::STEERING_MEMORY.set(&mut page, u32::from(self.extended_memory));
             match self.kind {
                 FunctionKind::InfiniBand => general::IB_VIRT.set(&mut page, 1),
                 FunctionKind::EthernetRaw => {
@@ -377,6 +396,18 @@ const DEVICE_MEMORY: &[Setting] = &[
     (device_memory::LOG_MAX_ALIGNMENT, LOG_MAX_ALIGNMENT),
     (device_memory::BAR_SIZE, SIZE as u32),
     (device_memory::MAX_SIZE, SIZE as u32),
+];
+
+/// What operations on device memory, and memory for steering, add to its page.
+const EXTENDED_MEMORY: &[Setting] = &[
+    (device_memory::INCREMENT_WIDTHS, WIDTHS),
+    (device_memory::TEST_AND_SET_WIDTHS, WIDTHS),
+    (device_memory::OPERATIONS, NUMBERS),
+    (device_memory::LOG_GRANULE, GRANULE),
+    (device_memory::LOG_ENTRIES_SIZE, LOG_SIZE),
+    (device_memory::LOG_CHANGES_SIZE, LOG_SIZE),
+    (device_memory::LOG_PATTERNS_SIZE, LOG_SIZE),
+    (device_memory::LOG_ENCAPSULATIONS_SIZE, LOG_SIZE),
 ];
 
 const ATOMIC: &[Setting] = &[

@@ -1,6 +1,6 @@
 //! User contexts, umems and general objects.
 
-use super::{Command, data_key, qos};
+use super::{Command, data_key, qos, steering_memory};
 use crate::buffer::Umem;
 use crate::layout::command::{NUMBER32, op};
 use crate::layout::transport::sched;
@@ -57,10 +57,14 @@ pub(super) fn destroy_umem(command: &mut Command<'_>) -> Outcome {
         .map(|_| ())
 }
 
-/// Commands on general objects; scheduling elements and keys of data are the only types modelled.
+/// Commands on general objects; scheduling elements, keys of data and memory for steering are the
+/// only types modelled.
 pub(super) fn general_object(command: &mut Command<'_>, opcode: u16) -> Outcome {
     if command.get(OBJECT_TYPE) == data_key::TYPE {
         return data_key::run(command, opcode);
+    }
+    if command.get(OBJECT_TYPE) == steering_memory::TYPE {
+        return steering_memory::run(command, opcode);
     }
     require(
         command.get(OBJECT_TYPE) == SCHEDULING_ELEMENT,
@@ -142,7 +146,8 @@ impl crate::device::Device {
             pds,
             uars,
             psvs,
-            data_keys
+            data_keys,
+            steering_memory
         );
         count
     }

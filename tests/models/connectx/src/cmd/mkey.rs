@@ -1,7 +1,7 @@
 //! Memory key commands.
 
 use super::Command;
-use crate::device_memory::bus_address;
+use crate::device_memory::{bus_address, steering_bus_address};
 use crate::layout::command::{self, CTX, PAS};
 use crate::layout::queue::mkey;
 use crate::layout::{Field, be32, be64, word};
@@ -73,6 +73,14 @@ fn translation(command: &Command<'_>, context: &[u8], mode: Mode) -> Outcome<Tra
                 Rule::OutOfRange,
             )?;
             let at = bus_address(start).ok_or(Rule::OutOfRange.refuse())?;
+            Ok(Translation::Device(at))
+        }
+        Mode::Steering => {
+            let (start, length) = (mkey::START.get(context), mkey::LENGTH.get(context));
+            let mut parts = command.device.steering_memory.iter();
+            let held = parts.any(|(_, part)| part.holds(start, length));
+            require(held, Rule::OutOfRange)?;
+            let at = steering_bus_address(start).ok_or(Rule::OutOfRange.refuse())?;
             Ok(Translation::Device(at))
         }
         Mode::Pages => {

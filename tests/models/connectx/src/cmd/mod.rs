@@ -19,6 +19,7 @@ mod raw;
 mod register;
 mod resource;
 mod srq;
+mod steering_memory;
 mod vport;
 
 use crate::budget;
@@ -186,6 +187,7 @@ fn dispatch(command: &mut Command<'_>, opcode: u16) -> Outcome {
         op::MODIFY_CQ => cq::modify(command),
         op::ALLOC_MEMIC => memic::allocate(command),
         op::DEALLOC_MEMIC => memic::release(command),
+        op::MODIFY_MEMIC => memic::modify(command),
         op::QUERY_SPECIAL_CONTEXTS => mkey::query_special(command),
         op::CREATE_MKEY => mkey::create(command),
         op::QUERY_MKEY => mkey::query(command),

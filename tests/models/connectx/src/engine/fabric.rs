@@ -11,6 +11,7 @@ use crate::engine::uar::Pages;
 use crate::init_segment;
 use crate::layout::be32;
 use crate::memory::{GuestMemory, Interrupts};
+use crate::memory_operation::is_window;
 use crate::objects::QpState;
 use crate::profile::FunctionConfig;
 use crate::subnet::{SM_LID, Subnet};
@@ -138,6 +139,13 @@ impl Fabric {
             && device.memory.read(address, data).is_err()
         {
             data.fill(0);
+        } else if let Some(device) = self.devices.get(function)
+            && is_window(offset)
+        {
+            let memory = &*device.memory;
+            device
+                .operations
+                .read(&device.memory_taken, memory, offset, data);
         }
     }
 
@@ -154,6 +162,15 @@ impl Fabric {
             let device = self.devices.get(function);
             // A write beyond the end is lost.
             let _ = device.map(|device| device.memory.write(address, data));
+            return;
+        }
+        if is_window(offset) {
+            if let Some(device) = self.devices.get(function) {
+                let memory = &*device.memory;
+                device
+                    .operations
+                    .write(&device.memory_taken, memory, offset, data);
+            }
             return;
         }
         if offset < FIRST_UAR << UAR_SHIFT {

@@ -132,7 +132,9 @@ pub(super) fn apply(
     let loaded = match mode(&target.context) {
         Some(Mode::Pages) => load_pages(target, &entries, offset, rights),
         Some(Mode::Keys | Mode::FixedKeys) => load_keys(target, &entries, offset, in_part),
-        Some(Mode::Physical | Mode::Device) => Err("the key has no translation list"),
+        Some(Mode::Physical | Mode::Device | Mode::Steering) => {
+            Err("the key has no translation list")
+        }
         None => Err("access mode"),
     };
     loaded.inspect_err(|_| (target.context, target.bsf) = before)

@@ -43,6 +43,7 @@ pub(crate) mod general {
     pub(crate) const LOG_MAX_VLAN_LIST: Field = field(0x7c, 20, 16);
     pub(crate) const ENCRYPTS_SEVERAL: Field = bit(0x7c, 13);
     pub(crate) const KEYS_OF_DATA: Field = bit(0x84, 12);
+    pub(crate) const STEERING_MEMORY: Field = bit(0x84, 8);
     pub(crate) const ENCRYPTION: Field = bit(0x8c, 22);
     pub(crate) const LOG_MAX_MC_LIST: Field = field(0x7c, 12, 8);
     pub(crate) const LOG_MAX_UC_LIST: Field = field(0x7c, 4, 0);
@@ -124,11 +125,21 @@ pub(crate) mod paging {
 pub(crate) mod device_memory {
     use super::{Field, Wide, bit, field, word};
     pub(crate) const MEMIC: Field = bit(0x00, 31);
+    pub(crate) const INCREMENT_WIDTHS: Field = field(0x04, 31, 24);
     pub(crate) const LOG_MIN_SIZE: Field = field(0x04, 20, 16);
+    pub(crate) const TEST_AND_SET_WIDTHS: Field = field(0x04, 15, 8);
     pub(crate) const LOG_MAX_ALIGNMENT: Field = field(0x04, 7, 0);
     pub(crate) const BAR_START: Wide = Wide(0x08);
     pub(crate) const BAR_SIZE: Field = word(0x10);
     pub(crate) const MAX_SIZE: Field = word(0x14);
+    pub(crate) const LOG_CHANGES_SIZE: Field = field(0x20, 23, 16);
+    pub(crate) const LOG_GRANULE: Field = field(0x20, 13, 8);
+    pub(crate) const LOG_ENTRIES_SIZE: Field = field(0x20, 7, 0);
+    pub(crate) const LOG_ENCAPSULATIONS_SIZE: Field = field(0x24, 31, 24);
+    pub(crate) const LOG_PATTERNS_SIZE: Field = field(0x24, 7, 0);
+    /// Addresses of memory for steering: entries, changes, patterns, encapsulations.
+    pub(crate) const STEERING: [Wide; 4] = [Wide(0x18), Wide(0x28), Wide(0x38), Wide(0x48)];
+    pub(crate) const OPERATIONS: Field = word(0x40);
 }
 
 /// Encryption capabilities, `crypto_caps`.
@@ -199,12 +210,18 @@ pub(crate) mod roce {
 pub(crate) mod flow {
     use super::{Field, bit, field, word};
     const AT: usize = 0x40;
+    /// The block of tables for frames that are sent.
+    const SENT: usize = 0x100;
     pub(crate) const SUPPORT: Field = bit(AT, 31);
     pub(crate) const COUNTERS: Field = bit(AT, 29);
     pub(crate) const MODIFY_ENTRY: Field = bit(AT, 28);
     pub(crate) const MODIFY_ROOT: Field = bit(AT, 27);
     pub(crate) const IDENTIFIED_MISS: Field = bit(AT, 26);
     pub(crate) const MODIFY_TABLE: Field = bit(AT, 25);
+    /// Programs may own tables, in the format of a ConnectX-5 and of a ConnectX-6 Dx.
+    pub(crate) const OWNED: Field = bit(AT, 14);
+    pub(crate) const OWNED_V2: Field = bit(AT, 1);
+    pub(crate) const SENT_OWNED_V2: Field = bit(SENT, 1);
     pub(crate) const LOG_MAX_SIZE: Field = field(AT + 0x04, 29, 24);
     pub(crate) const MAX_LEVEL: Field = field(AT + 0x04, 7, 0);
     pub(crate) const LOG_MAX_TABLES: Field = field(AT + 0x0c, 7, 0);

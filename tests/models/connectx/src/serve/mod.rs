@@ -46,6 +46,8 @@ pub struct Service {
     pub signatures: bool,
     /// Whether what passes through memory keys may be encrypted.
     pub encryption: bool,
+    /// Whether device memory has operations, and there is memory for steering by programs.
+    pub extended_memory: bool,
     /// The adapter that the functions are modelled on.
     pub adapter: Option<Arc<Adapter>>,
     /// Whether the first report of incorrect use ends the server with an error.
@@ -124,6 +126,7 @@ pub fn serve(service: &Service, trace: Arc<Trace>) -> Result<(), ServeError> {
             paging: service.paging,
             signatures: service.signatures,
             encryption: service.encryption,
+            extended_memory: service.extended_memory,
             adapter: service.adapter.clone(),
             inline_headers: ethernet_before % 2 == 1,
             ..FunctionConfig::numbered(*kind, number)

@@ -93,6 +93,7 @@ pub struct Connectx {
     odp: bool,
     signatures: bool,
     encryption: bool,
+    extended_memory: bool,
     subnet_administrator: bool,
     time_divisor: Option<u32>,
     adapter: Option<PathBuf>,
@@ -111,6 +112,7 @@ impl Connectx {
             odp: false,
             signatures: false,
             encryption: false,
+            extended_memory: false,
             subnet_administrator: false,
             time_divisor: None,
             adapter: None,
@@ -165,6 +167,13 @@ impl Connectx {
     #[must_use]
     pub fn encryption(mut self) -> Self {
         self.encryption = true;
+        self
+    }
+
+    /// Device memory has operations, and there is memory for steering by programs.
+    #[must_use]
+    pub fn extended_memory(mut self) -> Self {
+        self.extended_memory = true;
         self
     }
 
@@ -235,6 +244,7 @@ impl Connectx {
             (self.odp, "--odp"),
             (self.signatures, "--signatures"),
             (self.encryption, "--encryption"),
+            (self.extended_memory, "--extended-memory"),
             (self.subnet_administrator, "--subnet-administrator"),
         ] {
             if wanted {

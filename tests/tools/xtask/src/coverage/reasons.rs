@@ -78,11 +78,6 @@ pub(super) const REASONS: &[Reason] = &[
         why: "the type of the table says the direction, and the kernel takes one of the two",
         names: &["MLX5_IB_ATTR_FLOW_MATCHER_FLOW_FLAGS"],
     },
-    Reason {
-        kind: Kind::Missing,
-        why: "device memory of mlx5 for steering by software",
-        names: &["MLX5_IB_ATTR_ALLOC_DM_REQ_TYPE"],
-    },
 ];
 
 /// The reason for a name itself.

@@ -1,8 +1,8 @@
-//! Memory on the device (MEMIC): allocated by the kernel, mapped into this process, and registered
-//! like other memory.
+//! Memory on the device: allocated by the kernel and registered like other memory.
 //!
-//! To the processor its pages are registers: they are read and written in words, and are never
-//! cached.
+//! General memory (MEMIC) is mapped into this process. To the processor its pages are registers:
+//! they are read and written in words, and are never cached. Memory for steering is the device's
+//! alone: programs know its address, and reach it through registered regions and firmware commands.
 
 use std::sync::Arc;
 
@@ -14,12 +14,17 @@ use uverbs_core::{Error, ErrorKind, Object, Op, Result, UverbsFile, cmd};
 use uverbs_uapi::ib_user_ioctl_cmds::UVERBS_OBJECT_DM;
 use uverbs_uapi::mlx5_abi::MLX5_IB_MMAP_DEVICE_MEM;
 use uverbs_uapi::mlx5_user_ioctl_cmds::{
-    MLX5_IB_ATTR_ALLOC_DM_RESP_PAGE_INDEX, MLX5_IB_ATTR_ALLOC_DM_RESP_START_OFFSET,
-    MLX5_IB_ATTR_DM_MAP_OP_ADDR_REQ_HANDLE, MLX5_IB_ATTR_DM_MAP_OP_ADDR_REQ_OP,
-    MLX5_IB_ATTR_DM_MAP_OP_ADDR_RESP_PAGE_INDEX, MLX5_IB_ATTR_DM_MAP_OP_ADDR_RESP_START_OFFSET,
-    MLX5_IB_ATTR_QUERY_DM_REQ_HANDLE, MLX5_IB_ATTR_QUERY_DM_RESP_LENGTH,
-    MLX5_IB_ATTR_QUERY_DM_RESP_PAGE_INDEX, MLX5_IB_ATTR_QUERY_DM_RESP_START_OFFSET,
-    MLX5_IB_METHOD_DM_MAP_OP_ADDR, MLX5_IB_METHOD_DM_QUERY,
+    MLX5_IB_ATTR_ALLOC_DM_REQ_TYPE, MLX5_IB_ATTR_ALLOC_DM_RESP_PAGE_INDEX,
+    MLX5_IB_ATTR_ALLOC_DM_RESP_START_OFFSET, MLX5_IB_ATTR_DM_MAP_OP_ADDR_REQ_HANDLE,
+    MLX5_IB_ATTR_DM_MAP_OP_ADDR_REQ_OP, MLX5_IB_ATTR_DM_MAP_OP_ADDR_RESP_PAGE_INDEX,
+    MLX5_IB_ATTR_DM_MAP_OP_ADDR_RESP_START_OFFSET, MLX5_IB_ATTR_QUERY_DM_REQ_HANDLE,
+    MLX5_IB_ATTR_QUERY_DM_RESP_LENGTH, MLX5_IB_ATTR_QUERY_DM_RESP_PAGE_INDEX,
+    MLX5_IB_ATTR_QUERY_DM_RESP_START_OFFSET, MLX5_IB_METHOD_DM_MAP_OP_ADDR,
+    MLX5_IB_METHOD_DM_QUERY,
+};
+use uverbs_uapi::mlx5_user_ioctl_verbs::{
+    MLX5_IB_UAPI_DM_TYPE_ENCAP_SW_ICM, MLX5_IB_UAPI_DM_TYPE_HEADER_MODIFY_PATTERN_SW_ICM,
+    MLX5_IB_UAPI_DM_TYPE_HEADER_MODIFY_SW_ICM, MLX5_IB_UAPI_DM_TYPE_STEERING_SW_ICM,
 };
 
 use crate::context::{Context, ProtectionDomain};
@@ -55,12 +60,51 @@ impl Place {
     }
 }
 
+/// `mlx5dv_alloc_dm_type`—what memory for steering by programs themselves holds.
+#[doc(alias = "mlx5dv_alloc_dm_type")]
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[non_exhaustive]
+pub enum SteeringMemory {
+    /// Entries of steering tables.
+    #[doc(alias = "MLX5DV_DM_TYPE_STEERING_SW_ICM")]
+    Entries,
+    /// Changes of headers. Since Linux 5.3, as entries.
+    #[doc(alias = "MLX5DV_DM_TYPE_HEADER_MODIFY_SW_ICM")]
+    HeaderChanges,
+    /// Patterns of changes of headers. Since Linux 6.0.
+    #[doc(alias = "MLX5DV_DM_TYPE_HEADER_MODIFY_PATTERN_SW_ICM")]
+    HeaderPatterns,
+    /// Headers that frames are put behind. Since Linux 6.8.
+    #[doc(alias = "MLX5DV_DM_TYPE_ENCAP_SW_ICM")]
+    Encapsulations,
+}
+
+impl SteeringMemory {
+    fn to_kernel(self) -> u32 {
+        match self {
+            Self::Entries => MLX5_IB_UAPI_DM_TYPE_STEERING_SW_ICM,
+            Self::HeaderChanges => MLX5_IB_UAPI_DM_TYPE_HEADER_MODIFY_SW_ICM,
+            Self::HeaderPatterns => MLX5_IB_UAPI_DM_TYPE_HEADER_MODIFY_PATTERN_SW_ICM,
+            Self::Encapsulations => MLX5_IB_UAPI_DM_TYPE_ENCAP_SW_ICM,
+        }
+    }
+}
+
+/// Where the memory is.
+#[derive(Debug)]
+enum At {
+    /// In this process.
+    Process(Window),
+    /// At this address of the device only.
+    Device(u64),
+}
+
 /// `ibv_dm`—memory on the device.
 #[doc(alias = "ibv_dm")]
 #[derive(Debug)]
 pub struct DeviceMemory {
     object: Arc<Object>,
-    window: Window,
+    at: At,
     length: u64,
 }
 
@@ -129,7 +173,47 @@ impl DeviceMemory {
         let window = window.ok_or_else(|| Error::bad_reply(op, "place of the memory"))?;
         Ok(Self {
             object: Arc::new(object),
-            window,
+            at: At::Process(window),
+            length,
+        })
+    }
+
+    /// `mlx5dv_alloc_dm`—allocates `length` bytes of memory in which a program keeps steering
+    /// entries of its own, aligned to 2 to the power of `log2_alignment`. The kernel rounds the
+    /// length up to a power of 2. One system call, since Linux 5.3.
+    ///
+    /// # Errors
+    /// EPERM without `CAP_SYS_RAWIO` and `CAP_NET_RAW`. [`Unsupported`](ErrorKind::Unsupported):
+    /// EOPNOTSUPP, the device has no such memory, or the kernel does not know this kind.
+    /// [`InvalidInput`](ErrorKind::InvalidInput): zero bytes.
+    /// [`OutOfResources`](ErrorKind::OutOfResources): ENOMEM, not enough left.
+    #[doc(alias = "mlx5dv_alloc_dm")]
+    pub fn alloc_steering(
+        context: &Context,
+        kind: SteeringMemory,
+        length: u64,
+        log2_alignment: u32,
+    ) -> Result<Self> {
+        let op = Op::AllocDeviceMemory;
+        let file = context.file();
+        file.check_process(op)?;
+        if length == 0 {
+            return Err(Error::invalid(op, "length").fact("requested", length));
+        }
+        let mut address = 0_u64;
+        let attrs = [
+            Attr::constant(MLX5_IB_ATTR_ALLOC_DM_REQ_TYPE, kind.to_kernel()),
+            Attr::output(MLX5_IB_ATTR_ALLOC_DM_RESP_START_OFFSET, cells(&mut address)),
+        ];
+        let uhw = Uhw {
+            attrs: &attrs,
+            ..Uhw::NONE
+        };
+        let handle = cmd::dm::alloc(file, length, log2_alignment, &uhw)?;
+        let object = Object::new(file, &cmd::dm::KIND, handle, []);
+        Ok(Self {
+            object: Arc::new(object),
+            at: At::Device(address),
             length,
         })
     }
@@ -153,7 +237,7 @@ impl DeviceMemory {
             window.ok_or_else(|| Error::bad_reply(Op::QueryDeviceMemory, "place of the memory"))?;
         Ok(Self {
             object: Arc::new(object),
-            window,
+            at: At::Process(window),
             length: info.length,
         })
     }
@@ -163,9 +247,30 @@ impl DeviceMemory {
         &self.object
     }
 
-    /// Where it is mapped in this process.
-    pub fn address(&self) -> u64 {
-        self.window.address()
+    /// Where it is mapped in this process; `None` for memory for steering.
+    pub fn address(&self) -> Option<u64> {
+        match &self.at {
+            At::Process(window) => Some(window.address()),
+            At::Device(_) => None,
+        }
+    }
+
+    /// The device's address of memory for steering; `None` for other memory.
+    #[doc(alias = "remote_va")]
+    pub fn device_address(&self) -> Option<u64> {
+        match self.at {
+            At::Process(_) => None,
+            At::Device(address) => Some(address),
+        }
+    }
+
+    /// The memory as it is mapped.
+    fn window(&self, op: Op) -> Result<&Window> {
+        match &self.at {
+            At::Process(window) => Ok(window),
+            At::Device(_) => Err(Error::new(op, ErrorKind::Unsupported)
+                .hint("memory for steering is the device's alone")),
+        }
     }
 
     /// The length in bytes.
@@ -180,11 +285,12 @@ impl DeviceMemory {
     ///
     /// # Errors
     /// [`InvalidInput`](ErrorKind::InvalidInput) if a value is not a multiple of 4, or the range
-    /// exceeds the memory; [`Forked`](ErrorKind::Forked) in a child process.
+    /// exceeds the memory; [`Forked`](ErrorKind::Forked) in a child process;
+    /// [`Unsupported`](ErrorKind::Unsupported) for memory for steering.
     #[doc(alias = "ibv_memcpy_to_dm")]
     pub fn write(&self, offset: u64, bytes: &[u8]) -> Result<()> {
         let at = self.place(offset, bytes.len())?;
-        let copied = self.window.store(at, bytes);
+        let copied = self.window(Op::AccessDeviceMemory)?.store(at, bytes);
         barrier::flush_registers();
         copied.ok_or_else(|| Error::invalid(Op::AccessDeviceMemory, "range"))
     }
@@ -197,7 +303,7 @@ impl DeviceMemory {
     #[doc(alias = "ibv_memcpy_from_dm")]
     pub fn read(&self, offset: u64, bytes: &mut [u8]) -> Result<()> {
         let at = self.place(offset, bytes.len())?;
-        self.window
+        self.window(Op::AccessDeviceMemory)?
             .load(at, bytes)
             .ok_or_else(|| Error::invalid(Op::AccessDeviceMemory, "range"))
     }
@@ -257,12 +363,14 @@ impl DeviceMemory {
     ///
     /// # Errors
     /// [`Unsupported`](ErrorKind::Unsupported): the device or the kernel does not support the
-    /// operation.
+    /// operation, or the memory is for steering.
     #[doc(alias = "mlx5dv_dm_map_op_addr")]
     pub fn map_operation(&self, operation: u8) -> Result<OperationWord> {
         let op = Op::MapDeviceMemoryOperation;
         let file = self.object.file();
         file.check_process(op)?;
+        // The kernel takes any device memory for memory that has operations.
+        self.window(op)?;
         let mut place = Place::default();
         file.ioctl_only(op, || {
             let attrs = [
@@ -306,7 +414,7 @@ impl DeviceMemory {
     /// stays alive with them.
     #[doc(alias = "ibv_free_dm")]
     pub fn free(self) -> Result<()> {
-        drop(self.window);
+        drop(self.at);
         Object::destroy_shared(self.object).map(|_| ())
     }
 }
@@ -345,169 +453,16 @@ impl OperationWord {
         barrier::flush_registers();
         stored.ok_or_else(|| Error::invalid(op, "place of the word"))
     }
+
+    /// Where it is in this process, where it then stays mapped: in whole pages, as many as the
+    /// memory has. The memory can be freed before; the device keeps it until it is unmapped.
+    pub fn leak(self) -> u64 {
+        let address = self.window.address();
+        #[expect(clippy::mem_forget, reason = "who knows the address unmaps it")]
+        std::mem::forget(self.window);
+        address
+    }
 }
 
 #[cfg(test)]
-mod tests {
-    #![allow(clippy::unwrap_used, reason = "tests")]
-
-    use uverbs_uapi::ib_user_ioctl_cmds::{
-        UVERBS_ATTR_REG_DM_MR_RESP_LKEY, UVERBS_ATTR_REG_DM_MR_RESP_RKEY,
-    };
-
-    use super::*;
-    use crate::tests::native;
-    use crate::tests::scripted::Scripted;
-
-    /// 100 bytes at 64 of page 5.
-    fn hundred() -> (Arc<Scripted>, Context, DeviceMemory) {
-        let (kernel, context) = Scripted::context(4096);
-        kernel.answer(
-            MLX5_IB_ATTR_ALLOC_DM_RESP_START_OFFSET,
-            &64_u64.to_ne_bytes(),
-        );
-        kernel.answer(MLX5_IB_ATTR_ALLOC_DM_RESP_PAGE_INDEX, &5_u16.to_ne_bytes());
-        let memory = DeviceMemory::alloc(&context, 100, 3).unwrap();
-        (kernel, context, memory)
-    }
-
-    #[test]
-    fn memory_is_where_the_kernel_says() {
-        let (kernel, _context, memory) = hundred();
-        let [alloc, map]: [String; 2] = kernel.take_calls().try_into().unwrap();
-        let length = format!("in={}", native(&100_u64.to_ne_bytes()));
-        assert!(alloc.contains(&length), "{alloc}");
-        let offset = mmap::offset(MLX5_IB_MMAP_DEVICE_MEM, 5);
-        assert_eq!(map, format!("map {offset:#x} {}", page_size()));
-        assert_eq!((memory.address() % 4096, memory.length()), (64, 100));
-        memory.free().unwrap();
-        assert_eq!(kernel.take_calls().len(), 1);
-    }
-
-    #[test]
-    fn words_inside_it_are_written_and_read() {
-        let (_kernel, _context, memory) = hundred();
-        memory.write(92, &[1, 2, 3, 4, 5, 6, 7, 8]).unwrap();
-        let mut read = [9; 12];
-        memory.read(88, &mut read).unwrap();
-        assert_eq!(read, [0, 0, 0, 0, 1, 2, 3, 4, 5, 6, 7, 8]);
-        for (offset, length) in [(96, 8), (2, 4), (0, 6), (100, 4), (u64::MAX - 3, 4)] {
-            for error in [
-                memory.write(offset, &[0; 8][..length]).unwrap_err(),
-                memory.read(offset, &mut read[..length]).unwrap_err(),
-            ] {
-                assert_eq!(error.kind(), ErrorKind::InvalidInput, "{offset} {length}");
-            }
-        }
-        memory.read(88, &mut read).unwrap();
-        assert_eq!(read[4..], [1, 2, 3, 4, 5, 6, 7, 8]);
-        assert_eq!(memory.write(100, &[]).ok(), Some(()));
-    }
-
-    #[test]
-    fn what_cannot_be_allocated_is_refused() {
-        let (kernel, context) = Scripted::context(4096);
-        let refused = |length| DeviceMemory::alloc(&context, length, 0).unwrap_err().kind();
-        assert_eq!(refused(0), ErrorKind::InvalidInput);
-        assert_eq!(refused(4097), ErrorKind::LimitExceeded);
-        let (_, without) = Scripted::context(0);
-        let error = DeviceMemory::alloc(&without, 64, 0).unwrap_err();
-        assert_eq!(error.kind(), ErrorKind::Unsupported);
-        assert_eq!(kernel.take_calls(), [""; 0]);
-        // At the end of the page that is mapped.
-        kernel.answer(
-            MLX5_IB_ATTR_ALLOC_DM_RESP_START_OFFSET,
-            &(page_size() as u64).to_ne_bytes(),
-        );
-        assert_eq!(refused(64), ErrorKind::BadReply);
-        assert_eq!(kernel.take_calls().len(), 3, "it is freed again");
-    }
-
-    #[test]
-    fn a_region_of_device_memory_is_zero_based_and_keeps_it_allocated() {
-        let (kernel, context, memory) = hundred();
-        let pd = kernel.pd(&context);
-        kernel.answer(UVERBS_ATTR_REG_DM_MR_RESP_LKEY, &11_u32.to_ne_bytes());
-        kernel.answer(UVERBS_ATTR_REG_DM_MR_RESP_RKEY, &12_u32.to_ne_bytes());
-        kernel.take_calls();
-        let access = AccessFlags::LOCAL_WRITE;
-        let region = memory.register(&context, &pd, 4, 8, access).unwrap();
-        let keys = (region.lkey.raw(), region.rkey.raw());
-        assert_eq!(keys, (11, 12));
-        let [call]: [String; 1] = kernel.take_calls().try_into().unwrap();
-        let access = access | AccessFlags::ZERO_BASED;
-        assert!(
-            call.contains(&format!("const={:#x}", access.bits())),
-            "{call}"
-        );
-        let error = memory.free().unwrap_err();
-        assert_eq!(error.kind(), ErrorKind::Busy, "{error}");
-        drop(region);
-    }
-
-    #[test]
-    fn operations_have_a_word_each() {
-        let (kernel, _context, memory) = hundred();
-        kernel.answer(
-            MLX5_IB_ATTR_DM_MAP_OP_ADDR_RESP_START_OFFSET,
-            &8_u64.to_ne_bytes(),
-        );
-        kernel.answer(
-            MLX5_IB_ATTR_DM_MAP_OP_ADDR_RESP_PAGE_INDEX,
-            &6_u16.to_ne_bytes(),
-        );
-        kernel.take_calls();
-        let word = memory.map_operation(3).unwrap();
-        let [asked, map]: [String; 2] = kernel.take_calls().try_into().unwrap();
-        assert!(asked.contains("in=03"), "{asked}");
-        assert!(map.contains(&format!("{:#x}", mmap::offset(MLX5_IB_MMAP_DEVICE_MEM, 6))));
-        word.apply(7).unwrap();
-        let mut stored = [0; 4];
-        word.window.load(0, &mut stored).unwrap();
-        assert_eq!(u32::from_ne_bytes(stored), 7);
-        let error = memory.free().unwrap_err();
-        assert_eq!(error.kind(), ErrorKind::Busy, "{error}");
-    }
-
-    /// Has the kernel say of any memory that it is 100 bytes at 64 of page 5.
-    fn answer_query(kernel: &Scripted) {
-        let offset = MLX5_IB_ATTR_QUERY_DM_RESP_START_OFFSET;
-        kernel.answer(offset, &64_u64.to_ne_bytes());
-        kernel.answer(MLX5_IB_ATTR_QUERY_DM_RESP_PAGE_INDEX, &5_u16.to_ne_bytes());
-        kernel.answer(MLX5_IB_ATTR_QUERY_DM_RESP_LENGTH, &100_u64.to_ne_bytes());
-    }
-
-    #[test]
-    fn its_place_can_be_queried() {
-        let (kernel, _context, memory) = hundred();
-        answer_query(&kernel);
-        let info = DeviceMemoryInfo {
-            start: 64,
-            page: 5,
-            length: 100,
-        };
-        assert_eq!(memory.query().unwrap(), info);
-    }
-
-    #[test]
-    fn imported_memory_is_used_and_not_freed() {
-        let (kernel, context) = Scripted::context(4096);
-        answer_query(&kernel);
-        kernel.take_calls();
-        let memory = DeviceMemory::import(&context, 77).unwrap();
-        let [asked, map]: [String; 2] = kernel.take_calls().try_into().unwrap();
-        assert!(asked.contains("obj=77"), "{asked}");
-        let offset = mmap::offset(MLX5_IB_MMAP_DEVICE_MEM, 5);
-        assert_eq!(map, format!("map {offset:#x} {}", page_size()));
-        assert_eq!((memory.address() % 4096, memory.length()), (64, 100));
-        memory.write(96, &[1; 4]).unwrap();
-        assert!(memory.write(100, &[1; 4]).is_err());
-        drop(memory);
-        assert_eq!(kernel.take_calls(), [""; 0]);
-        // A place that does not fit its page.
-        let beyond = (page_size() as u64).to_ne_bytes();
-        kernel.answer(MLX5_IB_ATTR_QUERY_DM_RESP_START_OFFSET, &beyond);
-        let error = DeviceMemory::import(&context, 77).unwrap_err();
-        assert_eq!(error.kind(), ErrorKind::BadReply);
-    }
-}
+mod tests;
