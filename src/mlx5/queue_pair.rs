@@ -125,6 +125,25 @@ impl<T: Transport> QueuePair<T> {
         })
     }
 
+    /// `mlx5dv_dci_stream_id_reset`—ends the error of a stream of a DC initiator, once all its
+    /// requests were reported as flushed. Other streams go on meanwhile. Two system calls, which
+    /// wait for the firmware.
+    ///
+    /// # Errors
+    /// | kind | cause |
+    /// |---|---|
+    /// | [`Unsupported`](ErrorKind::Unsupported) | not an mlx5 device; an initiator without streams, or one that is not ready to send: then all of it has stopped |
+    /// | [`InvalidInput`](ErrorKind::InvalidInput) | another transport, or no such stream |
+    /// | any | what the firmware's status means, with status and syndrome |
+    #[doc(alias = "mlx5dv_dci_stream_id_reset")]
+    pub fn reset_stream(&mut self, stream: u16) -> Result<()> {
+        let error = self.of_another_device(Op::DevxModify);
+        self.queue.of_mut().ok_or(error).and_then(|own| {
+            let own: &mut uverbs_mlx5::QueuePair = own;
+            own.reset_stream(stream)
+        })
+    }
+
     fn of_another_device(&self, op: Op) -> Error {
         Error::new(op, ErrorKind::Unsupported).fact("device", self.pd().context().name().to_owned())
     }

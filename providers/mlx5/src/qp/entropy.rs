@@ -18,9 +18,9 @@ pub struct LagPort {
     pub active: u8,
 }
 
-const REPLY_LEN: usize = 16;
+pub(super) const REPLY_LEN: usize = 16;
 /// The number that a command is about, 24 bits.
-const NUMBER: Field = field(0x08, 23, 0);
+pub(super) const NUMBER: Field = field(0x08, 23, 0);
 
 // The bond.
 const BOND_STATE: Field = field(0x08, 2, 0);
@@ -30,10 +30,10 @@ const ACTIVE_OF_SECOND: Field = field(0x0c, 11, 8);
 // Of a queue pair: replies to queries, and the changes of one that is ready to send.
 const QP_REPLY: usize = 0x110;
 const QP_PORT: Field = field(0x18, 27, 24);
-const QP_CHANGE: usize = 0x1d0;
+pub(super) const QP_CHANGE: usize = 0x1d0;
 const CHANGES: Field = field(0x10, 31, 0);
 const CHANGES_PORT: u32 = 1 << 15;
-const MORE_CHANGES: Wide = Wide(0x108);
+pub(super) const MORE_CHANGES: Wide = Wide(0x108);
 const CHANGES_SOURCE_PORT: u64 = 1 << 2;
 const SOURCE_PORT: Field = field(0x50, 15, 0);
 
@@ -45,14 +45,14 @@ const TIS_CHANGES_PORT: Field = bit(0x14, 2);
 const TIS_NEW_PORT: Field = field(0x20, 27, 24);
 
 impl QueuePair {
-    fn unsupported(&self, op: Op, device_lacks: &'static str) -> Error {
+    pub(super) fn unsupported(&self, op: Op, device_lacks: &'static str) -> Error {
         Error::new(op, ErrorKind::Unsupported)
             .fact("type", self.base.kind.to_string())
             .fact("state", self.base.state.to_string())
             .fact("device_lacks", device_lacks)
     }
 
-    fn firmware(&self) -> Devx {
+    pub(super) fn firmware(&self) -> Devx {
         Devx::new(self.base.object.file())
     }
 

@@ -1,5 +1,5 @@
-//! Ports of bonds, source ports of UDP, reserved numbers of queue pairs, and addresses that are
-//! tied to one.
+//! Ports of bonds, source ports of UDP, streams that failed, reserved numbers of queue pairs, and
+//! addresses that are tied to one.
 //!
 //! # Safety
 //!
@@ -53,6 +53,11 @@ extern "C" fn mlx5dv_modify_qp_lag_port(qp: Handle<Qp>, port: u8) -> c_int {
 #[unsafe(no_mangle)]
 extern "C" fn mlx5dv_modify_qp_udp_sport(qp: Handle<Qp>, port: u16) -> c_int {
     number(|| with_own(qp, |own| own.set_udp_source_port(port)))
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn mlx5dv_dci_stream_id_reset(qp: Handle<Qp>, stream: u16) -> c_int {
+    number(|| with_own(qp, |own| own.reset_stream(stream)))
 }
 
 /// The numbers that a program has taken, block by block. A number is not given out again, so that

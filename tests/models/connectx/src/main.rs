@@ -57,6 +57,9 @@ struct Arguments {
     /// Let device memory have operations, and let there be memory for steering by programs.
     #[arg(long)]
     extended_memory: bool,
+    /// Let DC initiators have streams, which fail one by one.
+    #[arg(long)]
+    streams: bool,
     /// Let rate limits and bandwidth caps of scheduling elements take effect.
     #[arg(long)]
     shaper: bool,
@@ -100,6 +103,7 @@ impl Arguments {
             signatures: self.signatures,
             encryption: self.encryption,
             extended_memory: self.extended_memory,
+            streams: self.streams,
             strict: self.strict,
         })
     }

@@ -1,6 +1,6 @@
 //! The objects that commands create.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use crate::buffer::{Buffer, Umem};
 use crate::encryption::Encryption;
@@ -222,6 +222,8 @@ pub(crate) struct QueuePair {
     pub(crate) last_wqe: bool,
     /// The connection establishment options that were agreed to.
     pub(crate) ece: u32,
+    /// Streams of a DC initiator that are in error.
+    pub(crate) failed_streams: BTreeSet<u16>,
 }
 
 impl QueuePair {
@@ -251,8 +253,27 @@ impl QueuePair {
         if state == QpState::ReadyToReceive {
             self.atomics.clear();
         }
+        if state == QpState::Reset {
+            self.failed_streams.clear();
+        }
         self.state = state;
         qp::STATE.set(&mut self.context, state as u32);
+    }
+
+    /// The stream that a work request is of: a DC initiator has one at least.
+    pub(crate) fn stream(&self, named: u16) -> u16 {
+        let streams = 1_u32 << qp::LOG_STREAMS.get(&self.context).min(16);
+        (u32::from(named) % streams) as u16
+    }
+
+    /// A work request of a stream failed: stops it alone, or the whole pair if it was one too many.
+    pub(crate) fn fail_stream(&mut self, named: u16) {
+        let stream = self.stream(named);
+        self.failed_streams.insert(stream);
+        let most = 1_usize << qp::LOG_FAILED_STREAMS.get(&self.context);
+        if self.failed_streams.len() >= most {
+            self.enter(QpState::Error);
+        }
     }
 
     /// Whether requests from the fabric are served.

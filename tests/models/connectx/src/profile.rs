@@ -93,6 +93,8 @@ pub struct FunctionConfig {
     pub encryption: bool,
     /// Whether device memory has operations, and there is memory for steering by programs.
     pub extended_memory: bool,
+    /// Whether DC initiators have streams, which fail one by one.
+    pub streams: bool,
     /// Whether the first bytes of each frame have to be in the work request itself, as a ConnectX-4
     /// requires.
     pub inline_headers: bool,
@@ -124,6 +126,7 @@ impl FunctionConfig {
             signatures: false,
             encryption: false,
             extended_memory: false,
+            streams: false,
             inline_headers: false,
             ece: ECE_VERSION | ECE_OPTIONS[usize::from(index % 2)],
             adapter: None,
@@ -215,6 +218,10 @@ impl FunctionConfig {
                     field.set(&mut page, *value);
                 }
             }
+            if self.streams {
+                general::LOG_MAX_STREAMS.set(&mut page, limit::LOG_STREAMS);
+                general::LOG_MAX_FAILED_STREAMS.set(&mut page, limit::LOG_STREAMS);
+            }
             general::STEERING_MEMORY.set(&mut page, u32::from(self.extended_memory));
             match self.kind {
                 FunctionKind::InfiniBand => general::IB_VIRT.set(&mut page, 1),
@@ -272,6 +279,7 @@ pub(crate) mod limit {
     pub(crate) const LOG_WQ: u32 = 16;
     pub(crate) const LOG_SRQ: u32 = 15;
     pub(crate) const LOG_MSG: u32 = 30;
+    pub(crate) const LOG_STREAMS: u32 = 10;
     pub(crate) const WQE: usize = 1024;
     pub(crate) const RATES: u32 = 128;
     pub(crate) const ROCE_ADDRESSES: u32 = 128;

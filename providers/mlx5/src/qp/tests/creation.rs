@@ -251,7 +251,10 @@ fn typed_ends_are_of_plain_queue_pairs() {
 
 #[test]
 fn streams_are_requested_by_their_logarithms() {
-    let bench = Bench::with(|replies| replies.caps.dci_streams_caps.max_log_num_concurent = 3);
+    let bench = Bench::with(|replies| {
+        replies.caps.dci_streams_caps.max_log_num_concurent = 3;
+        replies.caps.dci_streams_caps.max_log_num_errored = 2;
+    });
     let init = bench.init(QpType::Driver);
     let streams = |log_concurrent| Streams {
         log_concurrent,
@@ -275,6 +278,15 @@ fn streams_are_requested_by_their_logarithms() {
     let error = bench.refused(&extra, &init);
     assert!(
         error.to_string().contains("log_streams 4, max 3"),
+        "{error}"
+    );
+    let extra = QpExtra::dc_initiator().with_streams(Streams {
+        log_concurrent: 3,
+        log_errored: 3,
+    });
+    let error = bench.refused(&extra, &init);
+    assert!(
+        error.to_string().contains("log_errored 3, max 2"),
         "{error}"
     );
 }

@@ -124,3 +124,44 @@ fn datagrams_have_no_source_port_of_their_own() {
     firmware(&bench, bonded);
     is_unsupported(qp.set_udp_source_port(1));
 }
+
+#[test]
+fn a_stream_of_an_initiator_is_reset() {
+    let bench = Bench::with(|replies| {
+        replies.caps.dci_streams_caps.max_log_num_concurent = 3;
+        replies.caps.dci_streams_caps.max_log_num_errored = 1;
+    });
+    let streams = Streams {
+        log_concurrent: 2,
+        log_errored: 1,
+    };
+    let extra = QpExtra::dc_initiator().with_streams(streams);
+    let mut qp = bench.create(&extra, &bench.init(QpType::Driver)).unwrap();
+    is_unsupported(qp.reset_stream(1));
+    ready(&mut qp);
+    firmware(&bench, |_| ());
+    is_unsupported(qp.reset_stream(1));
+    firmware(&bench, |reply| reply.set(field(0x34, 29, 29), 1));
+    let error = qp.reset_stream(4).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::InvalidInput, "{error}");
+    told_nothing(&bench);
+    qp.reset_stream(3).unwrap();
+    let told = told(&bench);
+    let mut expected = vec![0; 0x1d0];
+    expected[..2].copy_from_slice(&[5, 5]);
+    expected[8] = 0x80;
+    expected[10..12].copy_from_slice(&[1, 0x23]);
+    expected[0x10f] = 1;
+    expected[0x113] = 3;
+    assert_eq!(told, expected);
+    let mut plain = bench
+        .create(&QpExtra::default(), &bench.init(QpType::Uc))
+        .unwrap();
+    ready(&mut plain);
+    let error = plain.reset_stream(0).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::InvalidInput, "{error}");
+    let one = QpExtra::dc_initiator();
+    let mut one = bench.create(&one, &bench.init(QpType::Driver)).unwrap();
+    ready(&mut one);
+    is_unsupported(one.reset_stream(0));
+}

@@ -7,6 +7,7 @@ use crate::layout::command::{self, PAS, op};
 use crate::layout::{Wide, qp};
 use crate::misbehaviour::Misbehaviour;
 use crate::objects::{QpState, QueuePair, RecvRing, SendRing, Service};
+use crate::profile::limit;
 use crate::status::{Outcome, Rule, require};
 
 const QPC: usize = command::qp::QPC;
@@ -16,6 +17,15 @@ const RQ_OWN: u32 = 0;
 /// CREATE_QP.
 pub(super) fn create(command: &mut Command<'_>) -> Outcome {
     let context = command.context(QPC, qp::LEN);
+    let streams = qp::LOG_STREAMS
+        .get(&context)
+        .max(qp::LOG_FAILED_STREAMS.get(&context));
+    let most = if command.device.config.streams {
+        limit::LOG_STREAMS
+    } else {
+        0
+    };
+    require(streams <= most, Rule::OutOfRange)?;
     let service = Service::parse(qp::SERVICE.get(&context)).ok_or(Rule::ServiceType.refuse())?;
     references(command, service, &context)?;
     let recv = match qp::RQ_TYPE.get(&context) {
@@ -74,6 +84,7 @@ pub(super) fn create(command: &mut Command<'_>) -> Outcome {
         atomics: std::collections::VecDeque::new(),
         last_wqe: false,
         ece,
+        failed_streams: std::collections::BTreeSet::new(),
     };
     pair.enter(QpState::Reset);
     let uid = command.uid;
@@ -190,6 +201,12 @@ pub(super) fn modify(command: &mut Command<'_>, opcode: u16) -> Outcome {
     if extended {
         attach(command, number)?;
     }
+    let resets_stream = opcode == op::RTS2RTS_QP
+        && command::qp::EXT.is_set(command.input)
+        && command.get(command::qp::EXT_MASK_LOW) & qp::ext::MASK_STREAM != 0;
+    if resets_stream {
+        reset_stream(command, number)?;
+    }
     if takes_ece(opcode) {
         establish(command, number)?;
     }
@@ -241,6 +258,21 @@ fn establish(command: &mut Command<'_>, number: u32) -> Outcome {
         command.device.qps.of_mut(number, command.uid)?.ece = agreed;
     }
     command.set(command::REPLY_ECE, agreed);
+    Ok(())
+}
+
+/// Ends the error of the stream that the extended context names.
+fn reset_stream(command: &mut Command<'_>, number: u32) -> Outcome {
+    let extension = command.context(command::qp::EXT_CTX, qp::ext::LEN);
+    let named = qp::ext::STREAM.get(&extension);
+    let uid = command.uid;
+    let has_streams = command.device.config.streams;
+    let pair = command.device.qps.of_mut(number, uid)?;
+    let fits = has_streams && pair.service == Service::DcInitiator;
+    require(fits, Rule::ServiceType)?;
+    let count = 1 << qp::LOG_STREAMS.get(&pair.context);
+    require(named < count, Rule::OutOfRange)?;
+    pair.failed_streams.remove(&(named as u16));
     Ok(())
 }
 

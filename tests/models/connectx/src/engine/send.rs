@@ -76,6 +76,11 @@ impl Fabric {
         let Some(control) = flush::next(device, qpn) else {
             return Step::Idle;
         };
+        let stream = pair.stream(control.stream);
+        if service == Service::DcInitiator && pair.failed_streams.contains(&stream) {
+            let flushed = Verdict::Failed(Syndrome::Flushed);
+            return self.finish(function, qpn, control, flushed);
+        }
         let Some(bytes) = fetch(device, qpn, control) else {
             device.report("send queue", "work request outside guest memory");
             return self.finish(
@@ -157,11 +162,12 @@ impl Fabric {
             }
             Verdict::Failed(syndrome) => {
                 pair.send.consumer = index.wrapping_add(control.blocks());
-                pair.enter(if service.is_reliable() || service == Service::Umr {
-                    QpState::Error
-                } else {
-                    QpState::SendError
-                });
+                match service {
+                    Service::DcInitiator => pair.fail_stream(control.stream),
+                    Service::Umr => pair.enter(QpState::Error),
+                    _ if service.is_reliable() => pair.enter(QpState::Error),
+                    _ => pair.enter(QpState::SendError),
+                }
                 let mut done =
                     Completion::new(Opcode::RequestError, qpn, user_index, index).failed(syndrome);
                 done.send_opcode = control.opcode;

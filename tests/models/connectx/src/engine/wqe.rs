@@ -37,6 +37,8 @@ pub(crate) struct Control {
     pub(crate) units: usize,
     pub(crate) signaled: bool,
     pub(crate) solicited: bool,
+    /// The stream of a DC initiator.
+    pub(crate) stream: u16,
     pub(crate) immediate: u32,
     /// Whether it is longer than what was posted and was truncated to that.
     pub(crate) cut: bool,
@@ -54,6 +56,7 @@ impl Control {
             units: (be32(bytes, 4) & 0x3f) as usize,
             signaled: flags >> 3 & 1 != 0,
             solicited: flags >> 1 & 1 != 0,
+            stream: (be32(bytes, 8) >> 8) as u16,
             immediate: be32(bytes, 12),
             cut: false,
         }

@@ -100,6 +100,8 @@ pub(crate) mod general {
     pub(crate) const FREQUENCY_MHZ: Field = word(0x98);
     pub(crate) const FREQUENCY_KHZ: Field = word(0x9c);
     pub(crate) const UARS_PER_PAGE: Field = word(0xa4);
+    pub(crate) const LOG_MAX_STREAMS: Field = field(0xb0, 20, 16);
+    pub(crate) const LOG_MAX_FAILED_STREAMS: Field = field(0xb0, 12, 8);
     pub(crate) const LONG_CQE_ALWAYS: Field = bit(0xb4, 2);
     pub(crate) const LONG_COMPRESSION: Field = bit(0xb4, 1);
     pub(crate) const COMPRESSION: Field = bit(0xb4, 0);

@@ -29,7 +29,10 @@ pub(crate) const RETRY_COUNT: Field = field(0x70, 18, 16);
 pub(crate) const RNR_RETRY: Field = field(0x70, 15, 13);
 pub(crate) const PACING_INDEX: Field = field(0x74, 15, 0);
 pub(crate) const SEND_PSN: Field = field(0x78, 23, 0);
+/// Log2 of the streams of a DC initiator, and of how many may be in error before it stops.
+pub(crate) const LOG_STREAMS: Field = field(0x7c, 28, 24);
 pub(crate) const CQN_SEND: Field = field(0x7c, 23, 0);
+pub(crate) const LOG_FAILED_STREAMS: Field = field(0x80, 28, 24);
 pub(crate) const LOG_RRA_MAX: Field = field(0x90, 23, 21);
 pub(crate) const ATOMIC_MODE: Field = field(0x90, 19, 16);
 pub(crate) const READ_ENABLE: Field = bit(0x90, 15);
@@ -68,11 +71,15 @@ pub(crate) mod path {
 
 /// `qpc_ext`, relative to its start: the queue groups that schedule the two sides of a queue pair.
 pub(crate) mod ext {
-    use super::{Field, word};
+    use super::{Field, field, word};
     pub(crate) const LEN: usize = 192;
     pub(crate) const GROUP_REQUESTER: Field = word(0x04);
     pub(crate) const GROUP_RESPONDER: Field = word(0x08);
-    /// Bit of the extended mask that selects the queue groups.
+    /// A stream of a DC initiator whose error is over.
+    pub(crate) const STREAM: Field = field(0x00, 15, 0);
+    /// Bit of the extended mask that selects the stream.
+    pub(crate) const MASK_STREAM: u32 = 1 << 0;
+    /// The one that selects the queue groups.
     pub(crate) const MASK_QUEUE_GROUP: u32 = 1 << 1;
     /// The one that selects the source port of UDP, which is in the primary path.
     pub(crate) const MASK_SOURCE_PORT: u32 = 1 << 2;

@@ -48,6 +48,8 @@ pub struct Service {
     pub encryption: bool,
     /// Whether device memory has operations, and there is memory for steering by programs.
     pub extended_memory: bool,
+    /// Whether DC initiators have streams, which fail one by one.
+    pub streams: bool,
     /// The adapter that the functions are modelled on.
     pub adapter: Option<Arc<Adapter>>,
     /// Whether the first report of incorrect use ends the server with an error.
@@ -127,6 +129,7 @@ pub fn serve(service: &Service, trace: Arc<Trace>) -> Result<(), ServeError> {
             signatures: service.signatures,
             encryption: service.encryption,
             extended_memory: service.extended_memory,
+            streams: service.streams,
             adapter: service.adapter.clone(),
             inline_headers: ethernet_before % 2 == 1,
             ..FunctionConfig::numbered(*kind, number)

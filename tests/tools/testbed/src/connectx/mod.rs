@@ -94,6 +94,7 @@ pub struct Connectx {
     signatures: bool,
     encryption: bool,
     extended_memory: bool,
+    streams: bool,
     subnet_administrator: bool,
     time_divisor: Option<u32>,
     adapter: Option<PathBuf>,
@@ -113,6 +114,7 @@ impl Connectx {
             signatures: false,
             encryption: false,
             extended_memory: false,
+            streams: false,
             subnet_administrator: false,
             time_divisor: None,
             adapter: None,
@@ -174,6 +176,13 @@ impl Connectx {
     #[must_use]
     pub fn extended_memory(mut self) -> Self {
         self.extended_memory = true;
+        self
+    }
+
+    /// DC initiators have streams, which fail one by one.
+    #[must_use]
+    pub fn streams(mut self) -> Self {
+        self.streams = true;
         self
     }
 
@@ -245,6 +254,7 @@ impl Connectx {
             (self.signatures, "--signatures"),
             (self.encryption, "--encryption"),
             (self.extended_memory, "--extended-memory"),
+            (self.streams, "--streams"),
             (self.subnet_administrator, "--subnet-administrator"),
         ] {
             if wanted {
