@@ -66,9 +66,8 @@ impl Adapter {
     /// entries of its own, aligned to 2 to the power of `log2_alignment`. The kernel rounds the
     /// length up to a power of 2. One system call, since Linux 5.3.
     ///
-    /// The program cannot read or write it itself
-    /// ([`device_address`](DeviceMemory::device_address) is for firmware commands), but can register
-    /// it.
+    /// The program cannot read or write it itself, but can register it;
+    /// [`device_address`](DeviceMemory::device_address) is for firmware commands.
     ///
     /// # Errors
     /// | kind | cause |
@@ -142,6 +141,16 @@ impl DeviceMemory {
     #[doc(alias = "mlx5dv_dm_map_op_addr")]
     pub fn map_operation(&self, operation: u8) -> Result<OperationWord> {
         self.memory.map_operation(operation)
+    }
+
+    /// `ibv_dm_export_dmabuf_fd`—the memory as a dma-buf, in whole pages, which other devices can
+    /// use. It keeps the memory. One system call, in kernels after 6.19.
+    ///
+    /// # Errors
+    /// [`Unsupported`](ErrorKind::Unsupported) on older kernels, and for memory for steering.
+    #[doc(alias = "ibv_dm_export_dmabuf_fd")]
+    pub fn export(&self) -> Result<std::os::fd::OwnedFd> {
+        self.memory.export()
     }
 
     /// Where the kernel allocated it. One system call, since Linux 5.13.

@@ -25,6 +25,7 @@ mod events;
 mod extended;
 mod flow;
 mod fork;
+mod hints;
 mod kern;
 mod lock;
 mod memory;

@@ -62,7 +62,8 @@ impl Mr {
         }
     }
 
-    fn give(
+    /// A region of this library's.
+    pub(crate) fn give(
         pd: Handle<Pd>,
         address: *mut c_void,
         length: usize,

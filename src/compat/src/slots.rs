@@ -6,7 +6,8 @@ use std::ptr::null;
 use crate::abi::{Slot, ibv_context, verbs_context};
 use crate::errno::{Code, set};
 use crate::{
-    completion, cq, dv, extended, flow, memory, pd, post, qp, qp_ex, query, sends, srq, window,
+    completion, cq, dv, extended, flow, hints, memory, pd, post, qp, qp_ex, query, sends, srq,
+    window,
 };
 
 /// What is in slots that no header of today calls.
@@ -42,10 +43,10 @@ pub(crate) fn extended(context: ibv_context) -> verbs_context {
     verbs_context {
         free_buf: null(),
         alloc_buf: null(),
-        dm_export_dmabuf_fd: null(),
-        reg_mr_ex: null(),
-        dealloc_dmah: null(),
-        alloc_dmah: null(),
+        dm_export_dmabuf_fd: dv::ibv_dm_export_dmabuf_fd as Slot,
+        reg_mr_ex: hints::ibv_reg_mr_ex as Slot,
+        dealloc_dmah: hints::ibv_dealloc_dmah as Slot,
+        alloc_dmah: hints::ibv_alloc_dmah as Slot,
         query_port: query::query_port as Slot,
         advise_mr: memory::advise_mr as Slot,
         alloc_null_mr: dv::alloc_null_mr as Slot,

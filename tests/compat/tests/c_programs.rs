@@ -170,6 +170,19 @@ fn objects_are_exported_and_imported() {
     assert_eq!(said[0].lines().collect::<Vec<_>>(), expected);
 }
 
+/// Nor does it have these, or Linux 6.12 what most of them ask for.
+#[test]
+fn what_is_newer_than_the_kernel_is_refused() {
+    let said = on_connectx(Function::Roce, &[Ours], "newer");
+    let expected = [
+        "memory -1 95, page -1 95, NULL -1 22 -1 22",
+        "hints 95 95, wrong 95 22 22 22 22, NULL 22 22 22",
+        "region 0 0, wrong 22 22 22 9 95 22, hints 22, NULL 22 22",
+        "ends 0 0 0",
+    ];
+    assert_eq!(said[0].lines().collect::<Vec<_>>(), expected);
+}
+
 #[test]
 fn the_vendors_functions_return_the_same() {
     let said = on_connectx(Function::Roce, &[Ours, Debian], "vendor");
@@ -228,6 +241,22 @@ fn memory_on_the_device_is_the_same() {
         "copy 0: 01020305 00000100",
         "kind 2: 0 0 there 0, 5000 bytes, mask 1, at 0 of a page, new 1, region 0, write 0, \
          read 0, same 1, free 16 0 0",
+    ] {
+        assert!(ours.contains(what), "{what}: {ours}");
+    }
+    assert_eq!(said[0], said[1], "ours (left), Debian's (right)");
+}
+
+/// Streams that fail one by one, are flushed alone, and go on once they were reset.
+#[test]
+fn streams_fail_alone_and_are_reset() {
+    let model = Connectx::new(&[Function::Ib]).streams();
+    let said = on_model(model, &[Ours, Debian], "streams");
+    let ours = &said[0];
+    for what in [
+        "000, 1: 10, 1: 5, 2: 0, queried 0, state 3",
+        "reset 0, none such 22",
+        "0000, 3: 10, 1: 0, 2: 10, 1: 5, queried 0, state 6",
     ] {
         assert!(ours.contains(what), "{what}: {ours}");
     }

@@ -1,7 +1,5 @@
 //! DMA handles (`UVERBS_OBJECT_DMAH`): hints for the DMA of a memory region (PCIe TLP processing
 //! hints).
-//!
-//! No provider uses these commands yet.
 
 use uverbs_uapi::ib_user_ioctl_cmds::{
     UVERBS_ATTR_ALLOC_DMAH_CPU_ID, UVERBS_ATTR_ALLOC_DMAH_HANDLE, UVERBS_ATTR_ALLOC_DMAH_PH,

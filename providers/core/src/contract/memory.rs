@@ -39,6 +39,21 @@ pub struct DmabufInit<'a> {
     pub access: AccessFlags,
 }
 
+/// Memory to register with everything that the newest kernels support.
+#[derive(Clone, Copy, Debug)]
+pub struct HintedInit<'a> {
+    /// The memory.
+    pub source: cmd::mr::Source<'a>,
+    /// Bytes.
+    pub length: u64,
+    /// The address of its first byte in work requests.
+    pub iova: u64,
+    /// Access rights.
+    pub access: AccessFlags,
+    /// Hints for the device's DMA ([`ContextBase::alloc_dma_hints`]).
+    pub hints: Option<&'a Object>,
+}
+
 /// A registered memory region.
 #[derive(Debug)]
 pub struct Mr {
@@ -159,6 +174,39 @@ impl ContextBase {
         };
         Mr::create(&self.file, pd, (), || {
             cmd::mr::register_dmabuf(&self.file, &request, uhw)
+        })
+    }
+
+    /// `ibv_alloc_dmah`: allocates hints for the device's DMA, which regions may have.
+    ///
+    /// # Errors
+    /// Those of the command.
+    pub fn alloc_dma_hints(&self, hints: &cmd::dmah::Alloc) -> Result<Object> {
+        let handle = cmd::dmah::alloc(&self.file, hints, &Uhw::NONE)?;
+        Ok(Object::new(&self.file, &cmd::dmah::KIND, handle, []))
+    }
+
+    /// `ibv_reg_mr_ex`: registers memory in `pd`, with hints if there are any. `keep` is released
+    /// once the kernel no longer uses the region. The kernel keeps the hints as long.
+    ///
+    /// # Errors
+    /// As [`register`](Self::register).
+    pub fn register_hinted(
+        &self,
+        pd: &Arc<Object>,
+        init: &HintedInit<'_>,
+        keep: impl Any + Send + Sync,
+    ) -> Result<Mr> {
+        let request = cmd::mr::RegisterEx {
+            pd: pd.handle(),
+            source: init.source,
+            length: init.length,
+            iova: init.iova,
+            access: self.opened.core_support.final_access(init.access),
+            dma_handle: init.hints.map(Object::handle),
+        };
+        Mr::create(&self.file, pd, keep, || {
+            cmd::mr::register_ex(&self.file, &request, &Uhw::NONE)
         })
     }
 

@@ -24,6 +24,8 @@ use std::any::Any;
 use std::fmt::Debug;
 use std::sync::Arc;
 
+pub use crate::cmd::dmah::{Alloc as DmaHints, MemoryType};
+pub use crate::cmd::mr::Source;
 pub use base::{ContextBase, QpBase};
 pub use device::{
     advise_memory, completion_channel, event_file, moderate_cq, query_port, query_port_speed,
@@ -32,7 +34,7 @@ pub use device::{
 pub use extra::{Extra, OpenInit};
 pub use gids::Gids;
 pub use link::Link;
-pub use memory::{DmabufInit, Mr, MrChange, MrInit, query_region};
+pub use memory::{DmabufInit, HintedInit, Mr, MrChange, MrInit, query_region};
 pub use multicast::{attach_multicast, detach_multicast};
 pub use queues::{Cq, CqInit, Qp, QpInit, Srq, SrqInit, Unpolled, UsualSend};
 pub use slot::{CompletionSlot, Found, RawCompletion, Success, Usual};

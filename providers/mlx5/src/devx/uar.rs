@@ -1,9 +1,11 @@
 //! Pages of registers for queues created by DEVX commands.
 
+use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
 use uverbs_core::hw::Register;
-use uverbs_core::{Error, Op, Result};
+use uverbs_core::sys::Uhw;
+use uverbs_core::{Error, ErrorKind, Op, Result, cmd};
 use uverbs_uapi::mlx5_user_ioctl_verbs::{
     MLX5_IB_UAPI_UAR_ALLOC_TYPE_BF, MLX5_IB_UAPI_UAR_ALLOC_TYPE_NC,
 };
@@ -53,6 +55,21 @@ impl DevxUar {
         self.offset
     }
 
+    /// `mlx5dv_devx_uar_export_dmabuf_fd`—the page as a dma-buf, through which other devices ring
+    /// its doorbells. It keeps the page. One system call, in kernels after 6.19.
+    ///
+    /// # Errors
+    /// [`Unsupported`](uverbs_core::ErrorKind::Unsupported) on older kernels.
+    #[doc(alias = "mlx5dv_devx_uar_export_dmabuf_fd")]
+    pub fn export(&self) -> Result<OwnedFd> {
+        let op = Op::ExportDmabuf;
+        let object = self.page.object.as_ref();
+        let object = object.ok_or_else(|| Error::new(op, ErrorKind::Unsupported))?;
+        let file = object.file();
+        file.check_process(op)?;
+        cmd::dmabuf::export(file, self.offset, &Uhw::NONE)
+    }
+
     /// The device's number of the page, for commands that create queues.
     pub fn id(&self) -> u32 {
         self.page.id
@@ -83,13 +100,13 @@ impl DevxUar {
 mod tests {
     #![allow(clippy::unwrap_used, reason = "tests")]
 
-    use uverbs_core::ErrorKind;
     use uverbs_uapi::mlx5_user_ioctl_cmds::{
         MLX5_IB_ATTR_UAR_OBJ_ALLOC_MMAP_LENGTH, MLX5_IB_ATTR_UAR_OBJ_ALLOC_MMAP_OFFSET,
         MLX5_IB_ATTR_UAR_OBJ_ALLOC_PAGE_ID,
     };
 
     use super::*;
+    use crate::tests::native;
     use crate::tests::scripted::Scripted;
 
     #[test]
@@ -120,6 +137,10 @@ mod tests {
                 let error = page.register(offset, len).unwrap_err();
                 assert_eq!(error.kind(), ErrorKind::InvalidInput, "{error}");
             }
+            page.export().unwrap();
+            let [export]: [String; 1] = kernel.take_calls().try_into().unwrap();
+            let offset = native(&0x7000_u64.to_ne_bytes());
+            assert!(export.contains(&format!("in={offset}")), "{export}");
             let user = page.parent().unwrap();
             drop(page);
             assert_eq!(kernel.take_calls(), [""; 0], "it is in use");

@@ -7,6 +7,7 @@
 
 use std::cell::Cell;
 use std::ffi::{c_int, c_uint, c_void};
+use std::os::fd::IntoRawFd as _;
 use std::ptr::with_exposed_provenance_mut;
 
 use uverbs_mlx5::{DeviceMemory, ProtectionDomain, SteeringMemory};
@@ -14,7 +15,7 @@ use uverbs_mlx5::{DeviceMemory, ProtectionDomain, SteeringMemory};
 use super::abi::mlx5dv_alloc_dm_attr;
 use super::own;
 use crate::abi::{Slot, ibv_alloc_dm_attr, ibv_dm, ibv_mr};
-use crate::answer::{Answer, number, pointer};
+use crate::answer::{Answer, minus_one, number, pointer};
 use crate::context::Context;
 use crate::errno::Code;
 use crate::lock::Locked;
@@ -141,6 +142,15 @@ extern "C" fn mlx5dv_dm_map_op_addr(dm: Handle<Dm>, operation: u8) -> *mut c_voi
             .with(|memory| Ok(memory.map_operation(operation)?))?;
         let address = usize::try_from(word.leak()).map_err(|_| Code::INVALID)?;
         Ok(with_exposed_provenance_mut(address))
+    })
+}
+
+/// The slot, too.
+#[unsafe(no_mangle)]
+pub(crate) extern "C" fn ibv_dm_export_dmabuf_fd(dm: Handle<Dm>) -> c_int {
+    minus_one(|| {
+        let exported = dm.get()?.with(|memory| Ok(memory.export()?))?;
+        Ok(exported.into_raw_fd())
     })
 }
 

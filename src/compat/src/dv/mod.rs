@@ -36,7 +36,10 @@ pub(crate) use actions::{action, destroy_flow_action};
 pub(crate) use changes::Request;
 pub(crate) use counters::counters_of_rule;
 pub(crate) use crypto::OwnLogin;
-pub(crate) use dm::{Dm, alloc_dm, alloc_null_mr, free_dm, import_dm, reg_dm_mr, unimport_dm};
+pub(crate) use dm::{
+    Dm, alloc_dm, alloc_null_mr, free_dm, ibv_dm_export_dmabuf_fd, import_dm, reg_dm_mr,
+    unimport_dm,
+};
 pub(crate) use dynamic::slots;
 pub(crate) use entropy::{Mapping, Reserved};
 pub(crate) use frames::{check_frames, poll_frame};

@@ -8,7 +8,7 @@
 #![allow(unsafe_code, reason = "exports names; registers a program's memory")]
 
 use std::ffi::{c_int, c_void};
-use std::os::fd::BorrowedFd;
+use std::os::fd::{BorrowedFd, IntoRawFd as _};
 use std::ptr::with_exposed_provenance_mut;
 
 use uverbs_core::DestroyError;
@@ -21,7 +21,7 @@ use super::abi::{mlx5dv_devx_uar, mlx5dv_devx_umem, mlx5dv_devx_umem_in, mlx5dv_
 use super::devx::firmware;
 use super::held::Held;
 use super::own;
-use crate::answer::{Answer, number, pointer};
+use crate::answer::{Answer, minus_one, number, pointer};
 use crate::context::Context;
 use crate::errno::Code;
 use crate::fork;
@@ -144,6 +144,14 @@ extern "C" fn mlx5dv_devx_alloc_uar(context: Handle<Context>, flags: u32) -> *mu
             comp_mask: 0,
         };
         Registers::give(context, c, uar)
+    })
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn mlx5dv_devx_uar_export_dmabuf_fd(uar: Handle<Registers>) -> c_int {
+    minus_one(|| {
+        let exported = uar.get()?.with(|page| Ok(page.export()?))?;
+        Ok(exported.into_raw_fd())
     })
 }
 

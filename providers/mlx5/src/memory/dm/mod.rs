@@ -4,6 +4,7 @@
 //! they are read and written in words, and are never cached. Memory for steering is the device's
 //! alone: programs know its address, and reach it through registered regions and firmware commands.
 
+use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
 use uverbs_core::contract::{Context as _, Mr};
@@ -35,6 +36,9 @@ const GRANULE: u64 = 64;
 /// The smallest unit in which a processor reads and writes it.
 const WORD: usize = 4;
 
+/// Why memory for steering has no place in this process.
+const NOT_MAPPED: &str = "memory for steering is the device's alone";
+
 /// Where the kernel allocated it: the page to map, and the offset in it.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 struct Place {
@@ -43,6 +47,11 @@ struct Place {
 }
 
 impl Place {
+    /// Where the kernel maps it.
+    fn offset_in_file(self) -> u64 {
+        mmap::offset(MLX5_IB_MMAP_DEVICE_MEM, self.page.into())
+    }
+
     /// Maps `length` bytes, in whole pages from the page's start, and returns the first `used` of
     /// them. `None` if the kernel's place does not fit.
     fn map(self, file: &UverbsFile, length: u64, used: u64) -> Result<Option<Window>> {
@@ -52,7 +61,7 @@ impl Place {
             .and_then(|bytes| usize::try_from(bytes).ok())
             .and_then(|bytes| bytes.checked_next_multiple_of(size))
             .ok_or_else(|| Error::invalid(Op::AllocDeviceMemory, "length"))?;
-        let offset = mmap::offset(MLX5_IB_MMAP_DEVICE_MEM, self.page.into());
+        let offset = self.offset_in_file();
         let start = usize::try_from(self.offset).unwrap_or(usize::MAX);
         let memory = file.map(offset, bytes, Protection::ReadWrite)?;
         let used = usize::try_from(used).unwrap_or(usize::MAX);
@@ -93,8 +102,8 @@ impl SteeringMemory {
 /// Where the memory is.
 #[derive(Debug)]
 enum At {
-    /// In this process.
-    Process(Window),
+    /// In this process, and where the kernel maps it.
+    Process(Window, u64),
     /// At this address of the device only.
     Device(u64),
 }
@@ -173,7 +182,7 @@ impl DeviceMemory {
         let window = window.ok_or_else(|| Error::bad_reply(op, "place of the memory"))?;
         Ok(Self {
             object: Arc::new(object),
-            at: At::Process(window),
+            at: At::Process(window, place.offset_in_file()),
             length,
         })
     }
@@ -237,7 +246,7 @@ impl DeviceMemory {
             window.ok_or_else(|| Error::bad_reply(Op::QueryDeviceMemory, "place of the memory"))?;
         Ok(Self {
             object: Arc::new(object),
-            at: At::Process(window),
+            at: At::Process(window, place.offset_in_file()),
             length: info.length,
         })
     }
@@ -250,7 +259,7 @@ impl DeviceMemory {
     /// Where it is mapped in this process; `None` for memory for steering.
     pub fn address(&self) -> Option<u64> {
         match &self.at {
-            At::Process(window) => Some(window.address()),
+            At::Process(window, _) => Some(window.address()),
             At::Device(_) => None,
         }
     }
@@ -259,7 +268,7 @@ impl DeviceMemory {
     #[doc(alias = "remote_va")]
     pub fn device_address(&self) -> Option<u64> {
         match self.at {
-            At::Process(_) => None,
+            At::Process(..) => None,
             At::Device(address) => Some(address),
         }
     }
@@ -267,9 +276,8 @@ impl DeviceMemory {
     /// The memory as it is mapped.
     fn window(&self, op: Op) -> Result<&Window> {
         match &self.at {
-            At::Process(window) => Ok(window),
-            At::Device(_) => Err(Error::new(op, ErrorKind::Unsupported)
-                .hint("memory for steering is the device's alone")),
+            At::Process(window, _) => Ok(window),
+            At::Device(_) => Err(Error::new(op, ErrorKind::Unsupported).hint(NOT_MAPPED)),
         }
     }
 
@@ -395,6 +403,22 @@ impl DeviceMemory {
             file: Arc::clone(file),
             memory: Arc::clone(&self.object),
         })
+    }
+
+    /// `ibv_dm_export_dmabuf_fd`—the memory as a dma-buf, in whole pages, which other devices can
+    /// use. It keeps the memory. One system call, in kernels after 6.19.
+    ///
+    /// # Errors
+    /// [`Unsupported`](ErrorKind::Unsupported) on older kernels, and for memory for steering.
+    #[doc(alias = "ibv_dm_export_dmabuf_fd")]
+    pub fn export(&self) -> Result<OwnedFd> {
+        let op = Op::ExportDmabuf;
+        let file = self.object.file();
+        file.check_process(op)?;
+        let At::Process(_, offset) = &self.at else {
+            return Err(Error::new(op, ErrorKind::Unsupported).hint(NOT_MAPPED));
+        };
+        cmd::dmabuf::export(file, *offset, &Uhw::NONE)
     }
 
     /// `MLX5_IB_METHOD_DM_QUERY`—queries the kernel for the memory's location. One system call,

@@ -187,6 +187,7 @@ fn memory_for_steering_has_an_address_on_the_device_only() {
         assert_eq!(memory.device_address(), Some(at));
         assert_eq!((memory.address(), memory.length()), (None, 4096));
         let refused = [
+            memory.export().unwrap_err(),
             memory.write(0, &[0; 4]).unwrap_err(),
             memory.read(0, &mut [0; 4]).unwrap_err(),
             memory.map_operation(0).unwrap_err(),
@@ -212,4 +213,17 @@ fn a_word_that_is_left_mapped_does_not_keep_the_memory() {
     let address = word.leak();
     assert_eq!(address % page_size() as u64, 8);
     memory.free().unwrap();
+}
+
+#[test]
+fn it_is_exported_from_where_the_kernel_maps_it() {
+    let (kernel, _context, memory) = hundred();
+    kernel.take_calls();
+    memory.export().unwrap();
+    let [export]: [String; 1] = kernel.take_calls().try_into().unwrap();
+    let offset = mmap::offset(MLX5_IB_MMAP_DEVICE_MEM, 5).to_ne_bytes();
+    assert!(
+        export.contains(&format!("in={}", native(&offset))),
+        "{export}"
+    );
 }
