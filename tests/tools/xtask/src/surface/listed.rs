@@ -269,6 +269,14 @@ pub(super) const LISTS: Lists = Lists {
             "the same, of emulated devices",
         ),
         (
+            "uverbs_mlx5::devx::uar::DevxUar::export",
+            "a dma-buf of such a page, which takes no commands of the kernel's",
+        ),
+        (
+            "uverbs::mlx5::memory::DeviceMemory::export",
+            "a dma-buf of memory that anybody may write to, which takes no commands of the kernel's",
+        ),
+        (
             "*::KnownLayout::pointer_to_metadata",
             "derived; it does not follow the pointer",
         ),
