@@ -1,12 +1,13 @@
-//! tokio as the executor of a driver.
+//! tokio as the executor of a driver, and of handshakes.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 
 use uverbs_core::{Error, ErrorKind, Op, Result};
 
-use super::Events;
-use crate::asynchronous::AsyncCompletionChannel;
+use super::{Connection, Events, Prepared};
+use crate::asynchronous::{AsyncCompletionChannel, AsyncEventChannel};
+use crate::cm::{CmError, Request, Resolved};
 
 impl Events for AsyncCompletionChannel {
     async fn event(&self, limit: Option<Duration>) -> Result<bool> {
@@ -23,5 +24,37 @@ impl Events for AsyncCompletionChannel {
             Ok(event) => event.map(|_| true),
             Err(_) => Ok(false),
         }
+    }
+}
+
+impl Prepared {
+    /// As [`connect_to`](Self::connect_to), for tasks of tokio; `channel` is the one that the peer
+    /// was [resolved](AsyncEventChannel::resolve) on. Needs a runtime with timers.
+    ///
+    /// A future that is dropped gives the connection up: the queue pair is destroyed and its
+    /// buffers go back to the hub, and the peer is told by another thread.
+    ///
+    /// # Errors
+    /// As [`connect_to`](Self::connect_to).
+    pub async fn connect_to_async(
+        self,
+        peer: Resolved,
+        channel: &AsyncEventChannel,
+    ) -> Result<Connection, CmError> {
+        Ok(self.connect_by(peer, channel).await?.0)
+    }
+
+    /// As [`accept`](Self::accept), for tasks of tokio; `channel` is the one on which the request
+    /// [came](AsyncEventChannel::request). Otherwise as
+    /// [`connect_to_async`](Self::connect_to_async).
+    ///
+    /// # Errors
+    /// As [`accept`](Self::accept).
+    pub async fn accept_async(
+        self,
+        request: Request,
+        channel: &AsyncEventChannel,
+    ) -> Result<Connection, CmError> {
+        self.accept_by(request, channel).await
     }
 }

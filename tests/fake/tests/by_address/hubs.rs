@@ -13,7 +13,7 @@ use uverbs::{ErrorKind, PreparedQueuePair, ProtectionDomain, owned};
 use crate::eventually;
 use crate::side::{Side, request};
 
-fn hub(pd: &ProtectionDomain, is_shared: bool) -> Hub {
+pub(crate) fn hub(pd: &ProtectionDomain, is_shared: bool) -> Hub {
     let hub = pd.hub().connections(4).sends(4).receives(4).buffer_size(64);
     let hub = hub.queue_pairs(|queue| queue.gid_index(1));
     let hub = if is_shared {
@@ -44,7 +44,7 @@ fn send(hub: &Hub, from: &Connection, text: &[u8]) {
     drop(from.send(buffer, text.len()).wait(PATIENCE).unwrap());
 }
 
-fn is_clean(hub: &Hub) {
+pub(crate) fn is_clean(hub: &Hub) {
     eventually("buffers are missing", || {
         let counts = hub.counts();
         counts.connections == 0 && counts.free_buffers == counts.buffers

@@ -12,6 +12,7 @@ mod drops;
 mod flood;
 mod handshake;
 mod hostile;
+mod hub_tasks;
 mod hubs;
 mod ids;
 mod many;

@@ -20,11 +20,11 @@ use uverbs_core::cm::PortSpace;
 use crate::eventually;
 use crate::side::Side;
 
-fn runtime() -> Runtime {
+pub(crate) fn runtime() -> Runtime {
     Builder::new_current_thread().enable_all().build().unwrap()
 }
 
-fn channel(side: &Side) -> AsyncEventChannel {
+pub(crate) fn channel(side: &Side) -> AsyncEventChannel {
     AsyncEventChannel::new(side.channel.clone()).unwrap()
 }
 
