@@ -21,6 +21,8 @@ use uverbs_uapi::rdma_user_rxe::{
 };
 use zerocopy::transmute;
 
+mod message;
+
 /// The limits of a queue's requests.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Limits {
@@ -83,6 +85,30 @@ pub(crate) fn put_recv(
 /// Checks a send request and writes it into slot `index`.
 #[inline]
 pub(crate) fn put_send(
+    ring: &SharedRing,
+    index: u32,
+    limits: &Limits,
+    request: &SendRequest<'_>,
+) -> Result<(), PostError> {
+    match request.operation {
+        Operation::Send if connected(limits, request) => {
+            message::put(ring, index, limits, request, IB_UVERBS_WR_SEND, 0)
+        }
+        Operation::SendImm(imm) if connected(limits, request) => {
+            let opcode = IB_UVERBS_WR_SEND_WITH_IMM;
+            message::put(ring, index, limits, request, opcode, imm.to_be())
+        }
+        _ => put_any(ring, index, limits, request),
+    }
+}
+
+/// Whether the queue is connected, and the request has no destination of its own.
+#[inline]
+fn connected(limits: &Limits, request: &SendRequest<'_>) -> bool {
+    limits.kind != QpType::Ud && request.destination.is_none()
+}
+
+fn put_any(
     ring: &SharedRing,
     index: u32,
     limits: &Limits,

@@ -87,6 +87,56 @@ fn file() -> UverbsFile {
     unsafe { UverbsFile::new(Arc::new(Silent), fd, RDMA_DRIVER_RXE, CommandPath::Auto) }
 }
 
+/// Of a slot in which another request was, and where the kernel has counted.
+#[test]
+fn a_message_has_none_of_what_was_in_its_slot() {
+    let sges = [3, 5].map(|length| Sge {
+        address: 0x1000,
+        length,
+        key: LocalKey::from_raw(7),
+    });
+    let slices: [&[u8]; 2] = [&[3; 8], &[4; 3]];
+    let (gather, inline) = (Payload::Gather(&sges), Payload::Inline(&slices));
+    let operations = [
+        (Operation::Send, IB_UVERBS_WR_SEND, 0),
+        (
+            Operation::SendImm(0x0102_0304),
+            IB_UVERBS_WR_SEND_WITH_IMM,
+            0x0102_0304,
+        ),
+    ];
+    for (operation, opcode, imm) in operations {
+        for (payload, flag, length, num_sge) in [
+            (gather, 0, 8, 2),
+            (inline, SEND_INLINE, 11, 0),
+            (Payload::Gather(&[]), 0, 0, 0),
+        ] {
+            let ring = ring();
+            assert!(ring.put(1, 0, &[u64::MAX; SLOT / WORD]));
+            let request = SendRequest {
+                wr_id: 0x1122_3344_5566_7788,
+                flags: SendFlags::SIGNALED | SendFlags::FENCE,
+                operation,
+                payload,
+                destination: None,
+            };
+            put_send(&ring, 1, &limits(QpType::Rc), &request).unwrap();
+            let written: rxe_send_wqe = ring.read(1).unwrap();
+            let mut expected = rxe_send_wqe {
+                dma: dma(length, num_sge),
+                ..rxe_send_wqe::default()
+            };
+            expected.wr.wr_id = request.wr_id;
+            expected.wr.opcode = opcode;
+            expected.wr.send_flags = request.flags.bits() | flag;
+            expected.wr.ex = rxe_send_wr_ex::from(__be32::new(imm));
+            // No kernel reads these of a message.
+            expected.wr.wr = written.wr.wr;
+            assert_eq!(written, expected);
+        }
+    }
+}
+
 /// Each flag alone, named or not, on every operation: only the payload determines the inline flag.
 #[test]
 fn no_flag_without_a_name_gets_into_a_ring() {

@@ -1,0 +1,100 @@
+//! Messages of connected queue pairs, the most frequent requests: only the fields that the kernel
+//! reads of them are written. What depends on the operation keeps what a former request left there.
+
+use std::mem::offset_of;
+
+use uverbs_core::PostError;
+use uverbs_core::hw::SharedRing;
+use uverbs_core::types::{Payload, SendRequest};
+use uverbs_uapi::rdma_user_rxe::{rxe_dma_info, rxe_send_wqe, rxe_send_wr};
+use zerocopy::{Immutable, IntoBytes};
+
+use super::{
+    KNOWN, Limits, SEND_INLINE, SEND_WORDS, dma, gathered, put_inline, put_sges, words_of,
+};
+
+/// The fields before those of the operation.
+#[derive(Immutable, IntoBytes)]
+#[repr(C)]
+struct Front {
+    wr_id: u64,
+    reserved: u32,
+    opcode: u32,
+    send_flags: u32,
+    /// The immediate value, big-endian.
+    ex: u32,
+}
+
+/// The fields after those, of which the kernel sets what is zero here.
+#[derive(Immutable, IntoBytes)]
+#[repr(C)]
+struct Back {
+    status: u32,
+    state: u32,
+    iova: u64,
+    mask: u32,
+    first_psn: u32,
+    last_psn: u32,
+    ack_length: u32,
+    ssn: u32,
+    has_rd_atomic: u32,
+    dma: rxe_dma_info,
+}
+
+const BACK: u32 = words_of(offset_of!(rxe_send_wqe, status));
+
+const _: () = {
+    assert!(size_of::<Front>() == offset_of!(rxe_send_wr, wr));
+    assert!(offset_of!(Front, opcode) == offset_of!(rxe_send_wr, opcode));
+    assert!(offset_of!(Front, ex) == offset_of!(rxe_send_wr, ex));
+    assert!(offset_of!(rxe_send_wqe, status) + size_of::<Back>() == size_of::<rxe_send_wqe>());
+    let dma = offset_of!(rxe_send_wqe, dma) - offset_of!(rxe_send_wqe, status);
+    assert!(offset_of!(Back, dma) == dma);
+};
+
+#[inline]
+pub(super) fn put(
+    ring: &SharedRing,
+    index: u32,
+    limits: &Limits,
+    request: &SendRequest<'_>,
+    opcode: u32,
+    ex: u32,
+) -> Result<(), PostError> {
+    let (inline, fits, dma) = match request.payload {
+        Payload::Gather(sges) => {
+            let length = gathered(limits, sges)?;
+            let fits = put_sges(ring, index, SEND_WORDS, sges);
+            (0, fits, dma(length, sges.len()))
+        }
+        Payload::Inline(parts) => {
+            let length = put_inline(ring, index, parts, limits)?;
+            (SEND_INLINE, true, dma(length, 0))
+        }
+        _ => return Err(PostError::UnsupportedOperation),
+    };
+    let front = Front {
+        wr_id: request.wr_id,
+        reserved: 0,
+        opcode,
+        send_flags: request.flags.bits() & KNOWN.bits() | inline,
+        ex,
+    };
+    let back = Back {
+        status: 0,
+        state: 0,
+        iova: 0,
+        mask: 0,
+        first_psn: 0,
+        last_psn: 0,
+        ack_length: 0,
+        ssn: 0,
+        has_rd_atomic: 0,
+        dma,
+    };
+    if fits && ring.put(index, 0, &front) && ring.put(index, BACK, &back) {
+        Ok(())
+    } else {
+        Err(PostError::InvalidRequest)
+    }
+}
