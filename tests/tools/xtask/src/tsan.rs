@@ -1,7 +1,7 @@
 //! `cargo xtask tsan`: tests that need no machine, under ThreadSanitizer.
 
 use crate::by_package::{Selection, Verdicts};
-use crate::cargo::{C_CALLERS, TARGET, TIMED};
+use crate::cargo::{C_CALLERS, TARGET, THINNED, TIMED};
 use clap::Args;
 use std::process::{Command, ExitCode};
 use testbed::cargo::{command_of, workspace};
@@ -56,6 +56,8 @@ fn watched(package: &str, filters: &[String]) -> Command {
         .args(filters)
         .args(TIMED.iter().flat_map(|test| ["--skip", *test]))
         .env("RUSTFLAGS", FLAGS)
-        .env("PROPTEST_CASES", CASES);
+        .env("PROPTEST_CASES", CASES)
+        // Of similar cases, more find no other races.
+        .env(THINNED, "1");
     command
 }
