@@ -30,6 +30,20 @@ pub(super) struct Kept {
 }
 
 impl Kept {
+    #[inline(never)]
+    pub(super) fn of(choice: &GidChoice) -> Self {
+        let GidChoice { entry, reason } = choice;
+        Self {
+            index: entry.index,
+            gid_type: entry.gid_type,
+            netdev: entry.netdev,
+            reason: match reason {
+                GidReason::Preferred => None,
+                other => Some(Box::new(*other)),
+            },
+        }
+    }
+
     pub(super) fn with(&self, port: u8, gid: Gid) -> GidChoice {
         GidChoice {
             entry: GidEntry {
@@ -44,17 +58,6 @@ impl Kept {
                 .as_deref()
                 .copied()
                 .unwrap_or(GidReason::Preferred),
-        }
-    }
-}
-
-impl From<GidChoice> for Kept {
-    fn from(GidChoice { entry, reason }: GidChoice) -> Self {
-        Self {
-            index: entry.index,
-            gid_type: entry.gid_type,
-            netdev: entry.netdev,
-            reason: (reason != GidReason::Preferred).then(|| Box::new(reason)),
         }
     }
 }

@@ -237,10 +237,8 @@ impl<'a, T: Transport> QueuePairBuilder<'a, T> {
             psn: self.psn.map_or_else(random_psn, Ok)?,
             gid: port.gid,
         };
-        let settings = Settings {
-            path_mtu: self.path_mtu.unwrap_or(port.mtu),
-            ..self.settings
-        };
+        let mut settings = self.settings;
+        settings.path_mtu = self.path_mtu.unwrap_or(port.mtu);
         let qp = QueuePair {
             children: Children::default(),
             queue,
@@ -249,7 +247,7 @@ impl<'a, T: Transport> QueuePairBuilder<'a, T> {
             send_cq: self.send_cq.id(),
             recv_cq: self.recv_cq.id(),
             endpoint,
-            gid: port.choice.map(Kept::from),
+            gid: port.choice.as_ref().map(Kept::of),
             settings,
             transport: PhantomData,
         };
