@@ -37,17 +37,22 @@ impl QueuePair {
         init: &QpInit<'_>,
         streams: Option<Streams>,
     ) -> Result<Self> {
-        let most = context.caps().max_log_dci_streams;
-        if let Some(streams) = streams
-            && streams.log_concurrent > most
-        {
-            let requested = streams.log_concurrent.into();
-            return Err(Error::limit(
-                Op::CreateQueuePair,
-                "log_streams",
-                requested,
-                most.into(),
-            ));
+        let caps = context.caps();
+        if let Some(streams) = streams {
+            let limits = [
+                (
+                    "log_streams",
+                    streams.log_concurrent,
+                    caps.max_log_dci_streams,
+                ),
+                ("log_errored", streams.log_errored, caps.max_log_dci_errored),
+            ];
+            for (name, requested, most) in limits {
+                if requested > most {
+                    let (requested, most) = (requested.into(), most.into());
+                    return Err(Error::limit(Op::CreateQueuePair, name, requested, most));
+                }
+            }
         }
         let special = Special {
             role: Role::Initiator,

@@ -280,6 +280,15 @@ fn streams_are_requested_by_their_logarithms() {
         error.to_string().contains("log_streams 4, max 3"),
         "{error}"
     );
+    let extra = QpExtra::dc_initiator().with_streams(Streams {
+        log_concurrent: 3,
+        log_errored: 3,
+    });
+    let error = bench.refused(&extra, &init);
+    assert!(
+        error.to_string().contains("log_errored 3, max 2"),
+        "{error}"
+    );
 }
 
 #[test]
