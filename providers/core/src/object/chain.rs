@@ -100,3 +100,75 @@ impl Drop for Chain {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+    use std::sync::{Arc, Mutex};
+    use std::thread;
+
+    use super::*;
+
+    type Order = Arc<Mutex<Vec<usize>>>;
+
+    /// Says when it is released.
+    struct Said(usize, Order);
+
+    impl Drop for Said {
+        fn drop(&mut self) {
+            self.1.lock().unwrap().push(self.0);
+        }
+    }
+
+    fn of(count: usize) -> (Chain, Order) {
+        let order = Order::default();
+        let mut chain = Chain::default();
+        for number in 0..count {
+            chain.add(entry(Said(number, Arc::clone(&order))));
+        }
+        (chain, order)
+    }
+
+    fn number(node: &Node<dyn Any + Send + Sync>) -> usize {
+        let said: &Option<Said> = node.memory.downcast_ref().unwrap();
+        said.as_ref().unwrap().0
+    }
+
+    #[test]
+    fn a_long_one_is_released_in_order_on_a_small_stack() {
+        let count = if cfg!(miri) { 100 } else { 4000 };
+        let (chain, order) = of(count);
+        let small = thread::Builder::new().stack_size(64 << 10);
+        small.spawn(move || drop(chain)).unwrap().join().unwrap();
+        assert_eq!(*order.lock().unwrap(), Vec::from_iter(0..count));
+    }
+
+    #[test]
+    fn what_is_taken_out_and_what_stays_keep_their_order() {
+        let (mut chain, order) = of(9);
+        let odd = chain.take_out(|node| number(node) % 2 == 1);
+        let mut left = Vec::new();
+        chain.each(|node| left.push(number(node)));
+        assert_eq!(left, [0, 2, 4, 6, 8]);
+        assert!(order.lock().unwrap().is_empty());
+        drop(odd);
+        drop(chain.take_out(|_| false));
+        drop(chain);
+        assert_eq!(*order.lock().unwrap(), [1, 3, 5, 7, 0, 2, 4, 6, 8]);
+    }
+
+    #[test]
+    fn named_entries_are_found_among_others_by_their_type() {
+        let (mut chain, _) = of(2);
+        assert!(chain.find::<u32>().is_none());
+        chain.add(named::<u32>());
+        chain.add(named::<u64>());
+        *chain.find::<u32>().unwrap() = 7;
+        *chain.find::<u64>().unwrap() = 8;
+        assert_eq!(chain.find::<u32>(), Some(&mut 7));
+        // An entry is not found by the type of what it keeps.
+        chain.add(entry(5_u8));
+        assert!(chain.find::<u8>().is_none());
+    }
+}

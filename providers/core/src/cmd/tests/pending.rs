@@ -5,7 +5,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use super::{Bench, Script};
-use crate::cmd::{mr, qp};
+use crate::cmd::{mr, pd, qp};
 use crate::contract::{attach_multicast, detach_multicast};
 use crate::error::{Errno, Error, ErrorKind, Op, Result};
 use crate::file::UverbsFile;
@@ -156,6 +156,66 @@ fn a_reregistered_region_keeps_both_memories_until_the_outcome_is_known() {
         assert_eq!((former_is_there(), latter_is_there()), expected);
         object.destroy().unwrap();
         assert!(!former_is_there() && !latter_is_there());
+    }
+}
+
+fn parent(file: &Arc<UverbsFile>, handle: u32) -> Arc<Object> {
+    Arc::new(Object::new(file, &pd::KIND, handle, []))
+}
+
+#[test]
+fn parents_that_are_the_same_or_have_others_between_them_go_after_their_child() {
+    let (script, file) = file(Script::new());
+    let (one, other) = (parent(&file, 1), parent(&file, 2));
+    let parents = [&one, &other, &other, &one].map(Arc::clone);
+    let child = Object::new(&file, &qp::KIND, 5, parents);
+    drop((one, other));
+    assert_eq!(commands(&script), 0);
+    drop(child);
+    let [child, first, second]: [String; 3] = lines(&script).try_into().unwrap();
+    assert_eq!(child, DESTROY);
+    assert!(
+        first.contains("obj=2") && second.contains("obj=1"),
+        "{first}, {second}"
+    );
+}
+
+struct Role;
+
+#[test]
+fn a_change_of_parent_and_memory_leaves_what_is_used_and_steps_before_the_destroy() {
+    for errno in [None, Some(Errno::INVAL)] {
+        let (script, file) = file(Script::new());
+        let (former, former_is_there) = memory();
+        let (latter, latter_is_there) = memory();
+        let mut object = member(&file);
+        object.keep(former);
+        object.set_use::<Role>(Some(parent(&file, 1)));
+        let (old, new) = (parent(&file, 2), parent(&file, 3));
+        let became = object.exchange(Some(old), None::<()>, |_| Ok(()));
+        became.unwrap();
+        lines(&script);
+        let moved = object.exchange(Some(new), Some(latter), |_| {
+            errno.map_or(Ok(()), |errno| Err(Error::os(Op::ReregisterMemory, errno)))
+        });
+        assert_eq!(moved.is_ok(), errno.is_none());
+        assert_eq!(
+            (former_is_there(), latter_is_there()),
+            match errno {
+                None => (false, true),
+                Some(_) => (true, false),
+            }
+        );
+        let released = if errno.is_none() { "obj=2" } else { "obj=3" };
+        let [line]: [String; 1] = lines(&script).try_into().unwrap();
+        assert!(line.contains(released), "{line}");
+        drop(object);
+        let all = lines(&script);
+        assert_eq!(all.get(..3).unwrap(), [LEAVE, LEAVE, DESTROY]);
+        let rest = all.get(3..).unwrap().concat();
+        let kept = if errno.is_none() { "obj=3" } else { "obj=2" };
+        assert!(rest.contains("obj=1") && rest.contains(kept), "{rest}");
+        assert_eq!((all.len(), file.leaked()), (5, 0));
     }
 }
 
