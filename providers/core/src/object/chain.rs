@@ -141,7 +141,8 @@ mod tests {
         let (chain, order) = of(count);
         let small = thread::Builder::new().stack_size(64 << 10);
         small.spawn(move || drop(chain)).unwrap().join().unwrap();
-        assert_eq!(*order.lock().unwrap(), Vec::from_iter(0..count));
+        let expected: Vec<_> = (0..count).collect();
+        assert_eq!(*order.lock().unwrap(), expected);
     }
 
     #[test]

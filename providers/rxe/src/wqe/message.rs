@@ -6,11 +6,11 @@ use std::mem::offset_of;
 use uverbs_core::PostError;
 use uverbs_core::hw::SharedRing;
 use uverbs_core::types::{Payload, SendRequest};
-use uverbs_uapi::rdma_user_rxe::{rxe_dma_info, rxe_send_wqe, rxe_send_wr};
+use uverbs_uapi::rdma_user_rxe::{rxe_dma_info, rxe_send_wqe, rxe_send_wr, rxe_sge};
 use zerocopy::{Immutable, IntoBytes};
 
 use super::{
-    KNOWN, Limits, SEND_INLINE, SEND_WORDS, dma, gathered, put_inline, put_sges, words_of,
+    KNOWN, Limits, SEND_INLINE, SEND_WORDS, dma, gathered, put_inline, put_sges, sge, words_of,
 };
 
 /// The fields before those of the operation.
@@ -41,6 +41,11 @@ struct Back {
     dma: rxe_dma_info,
 }
 
+/// The same and the entry behind it, where there is one alone.
+#[derive(Immutable, IntoBytes)]
+#[repr(C)]
+struct BackOfOne(Back, rxe_sge);
+
 const BACK: u32 = words_of(offset_of!(rxe_send_wqe, status));
 
 const _: () = {
@@ -52,6 +57,24 @@ const _: () = {
     assert!(offset_of!(Back, dma) == dma);
 };
 
+impl Back {
+    #[inline]
+    fn of(dma: rxe_dma_info) -> Self {
+        Self {
+            status: 0,
+            state: 0,
+            iova: 0,
+            mask: 0,
+            first_psn: 0,
+            last_psn: 0,
+            ack_length: 0,
+            ssn: 0,
+            has_rd_atomic: 0,
+            dma,
+        }
+    }
+}
+
 #[inline]
 pub(super) fn put(
     ring: &SharedRing,
@@ -61,15 +84,19 @@ pub(super) fn put(
     opcode: u32,
     ex: u32,
 ) -> Result<(), PostError> {
-    let (inline, fits, dma) = match request.payload {
+    let (inline, fits) = match request.payload {
         Payload::Gather(sges) => {
-            let length = gathered(limits, sges)?;
-            let fits = put_sges(ring, index, SEND_WORDS, sges);
-            (0, fits, dma(length, sges.len()))
+            let back = Back::of(dma(gathered(limits, sges)?, sges.len()));
+            let fits = match sges {
+                [one] => ring.put(index, BACK, &BackOfOne(back, sge(one))),
+                all => put_sges(ring, index, SEND_WORDS, all) && ring.put(index, BACK, &back),
+            };
+            (0, fits)
         }
         Payload::Inline(parts) => {
             let length = put_inline(ring, index, parts, limits)?;
-            (SEND_INLINE, true, dma(length, 0))
+            let back = Back::of(dma(length, 0));
+            (SEND_INLINE, ring.put(index, BACK, &back))
         }
         _ => return Err(PostError::UnsupportedOperation),
     };
@@ -80,19 +107,7 @@ pub(super) fn put(
         send_flags: request.flags.bits() & KNOWN.bits() | inline,
         ex,
     };
-    let back = Back {
-        status: 0,
-        state: 0,
-        iova: 0,
-        mask: 0,
-        first_psn: 0,
-        last_psn: 0,
-        ack_length: 0,
-        ssn: 0,
-        has_rd_atomic: 0,
-        dma,
-    };
-    if fits && ring.put(index, 0, &front) && ring.put(index, BACK, &back) {
+    if fits && ring.put(index, 0, &front) {
         Ok(())
     } else {
         Err(PostError::InvalidRequest)

@@ -3,8 +3,7 @@
 use uverbs_core::PostError;
 use uverbs_core::hw::SharedRing;
 use uverbs_core::types::{
-    Address, DeviceCaps, Operation, Payload, Placement, QpType, RecvRequest, Remote, SendFlags,
-    SendRequest, Sge,
+    Address, DeviceCaps, Operation, Payload, Placement, QpType, Remote, SendFlags, SendRequest, Sge,
 };
 use uverbs_uapi::byte_order::__be32;
 use uverbs_uapi::ib_user_verbs::{
@@ -22,6 +21,9 @@ use uverbs_uapi::rdma_user_rxe::{
 use zerocopy::transmute;
 
 mod message;
+mod receive;
+
+pub(crate) use receive::put_recv;
 
 /// The limits of a queue's requests.
 #[derive(Clone, Copy, Debug)]
@@ -60,27 +62,6 @@ pub(crate) const SEND_INLINE: u32 = 1 << 3;
 const KNOWN: SendFlags = SendFlags::FENCE
     .union(SendFlags::SIGNALED)
     .union(SendFlags::SOLICITED);
-
-/// Writes a receive request into slot `index`.
-#[inline]
-pub(crate) fn put_recv(
-    ring: &SharedRing,
-    index: u32,
-    request: &RecvRequest<'_>,
-) -> Result<(), PostError> {
-    let length = total(request.scatter)?;
-    let header = rxe_recv_wqe {
-        wr_id: request.wr_id,
-        dma: dma(length, request.scatter.len()),
-        ..rxe_recv_wqe::default()
-    };
-    let written = ring.put(index, 0, &header) && put_sges(ring, index, RECV_WORDS, request.scatter);
-    if written {
-        Ok(())
-    } else {
-        Err(PostError::InvalidRequest)
-    }
-}
 
 /// Checks a send request and writes it into slot `index`.
 #[inline]
@@ -158,28 +139,23 @@ fn dma(length: u32, sges: usize) -> rxe_dma_info {
 }
 
 #[inline]
+fn sge(of: &Sge) -> rxe_sge {
+    rxe_sge {
+        addr: of.address,
+        length: of.length,
+        lkey: of.key.raw(),
+    }
+}
+
+#[inline]
 fn put_sges(ring: &SharedRing, index: u32, mut at: u32, sges: &[Sge]) -> bool {
-    for sge in sges {
-        let entry = rxe_sge {
-            addr: sge.address,
-            length: sge.length,
-            lkey: sge.key.raw(),
-        };
-        if !ring.put(index, at, &entry) {
+    for entry in sges {
+        if !ring.put(index, at, &sge(entry)) {
             return false;
         }
         at += SGE_WORDS;
     }
     true
-}
-
-/// The total length of the scatter/gather entries, which the device counts with 32 bits.
-fn total(sges: &[Sge]) -> Result<u32, PostError> {
-    let requested = sges.iter().map(|sge| u64::from(sge.length)).sum();
-    u32::try_from(requested).map_err(|_| PostError::MessageTooLong {
-        requested,
-        max: u32::MAX.into(),
-    })
 }
 
 /// Writes inline data, and returns its length.

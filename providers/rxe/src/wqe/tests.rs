@@ -7,7 +7,9 @@ use std::sync::Arc;
 
 use uverbs_core::hw::RingLayout;
 use uverbs_core::sys::{Call, Kernel, Mapping, Reply};
-use uverbs_core::types::{AccessFlags, Destination, LocalKey, MwType, RemoteKey, WindowBinding};
+use uverbs_core::types::{
+    AccessFlags, Destination, LocalKey, MwType, RecvRequest, RemoteKey, WindowBinding,
+};
 use uverbs_core::{CommandPath, Errno, UverbsFile};
 use uverbs_uapi::ib_user_ioctl_verbs::RDMA_DRIVER_RXE;
 
@@ -87,6 +89,47 @@ fn file() -> UverbsFile {
     unsafe { UverbsFile::new(Arc::new(Silent), fd, RDMA_DRIVER_RXE, CommandPath::Auto) }
 }
 
+/// The slot has these entries behind its header.
+fn are_at(ring: &SharedRing, header: usize, sges: &[Sge]) {
+    let all: [u64; SLOT / WORD] = ring.read(1).unwrap();
+    let (entries, _) = all.as_bytes().split_at(header).1.as_chunks();
+    for (entry, sge) in entries.iter().zip(sges) {
+        let expected = rxe_sge {
+            addr: sge.address,
+            length: sge.length,
+            lkey: sge.key.raw(),
+        };
+        let entry: &[u8; size_of::<rxe_sge>()] = entry;
+        assert_eq!(entry.as_slice(), expected.as_bytes());
+    }
+}
+
+#[test]
+fn a_receive_has_its_entries_however_many() {
+    let sges = [3, 5, 7].map(|length| Sge {
+        address: 0x1000 + u64::from(length),
+        length,
+        key: LocalKey::from_raw(9),
+    });
+    for count in 0..=sges.len() {
+        let ring = ring();
+        assert!(ring.put(1, 0, &[u64::MAX; SLOT / WORD]));
+        let scatter = &sges[..count];
+        put_recv(&ring, 1, &RecvRequest { wr_id: 6, scatter }).unwrap();
+        let written: rxe_recv_wqe = ring.read(1).unwrap();
+        let length = scatter.iter().map(|sge| sge.length).sum();
+        assert_eq!(
+            written,
+            rxe_recv_wqe {
+                wr_id: 6,
+                dma: dma(length, count),
+                ..rxe_recv_wqe::default()
+            }
+        );
+        are_at(&ring, RECV_HEADER, scatter);
+    }
+}
+
 /// Of a slot in which another request was, and where the kernel has counted.
 #[test]
 fn a_message_has_none_of_what_was_in_its_slot() {
@@ -108,6 +151,7 @@ fn a_message_has_none_of_what_was_in_its_slot() {
     for (operation, opcode, imm) in operations {
         for (payload, flag, length, num_sge) in [
             (gather, 0, 8, 2),
+            (Payload::Gather(&sges[..1]), 0, 3, 1),
             (inline, SEND_INLINE, 11, 0),
             (Payload::Gather(&[]), 0, 0, 0),
         ] {
@@ -133,6 +177,7 @@ fn a_message_has_none_of_what_was_in_its_slot() {
             // No kernel reads these of a message.
             expected.wr.wr = written.wr.wr;
             assert_eq!(written, expected);
+            are_at(&ring, SEND_HEADER, &sges[..num_sge]);
         }
     }
 }
