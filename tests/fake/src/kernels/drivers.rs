@@ -36,6 +36,7 @@ pub const OF_MLX5: &[Requirement] = &[
     method(4, 20, "`FLOW_ACTION`: packet reformat, header rewrite"),
     method(5, 2, "`DEVX_ASYNC_CMD_FD` (or 5.1)"),
     method(5, 3, "`DEVX_ASYNC_EVENT_FD`, subscriptions"),
+    read(5, 3, "memory for steering (`DM_ALLOC` with a kind)"),
     method(5, 6, "`VAR`"),
     Requirement {
         since: Since::Kernel(5, 7),
