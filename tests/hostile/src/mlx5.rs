@@ -9,6 +9,7 @@
 #![allow(unsafe_code, reason = "is a kernel, and writes as a device does")]
 
 use std::cell::Cell;
+use std::collections::BTreeMap;
 use std::os::fd::BorrowedFd;
 use std::ptr::with_exposed_provenance_mut;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -97,7 +98,8 @@ struct Inner {
     armed: Mutex<Vec<[Option<u32>; 2]>>,
     /// Completions carry only the device's numbers.
     by_device: bool,
-    rings: Mutex<Vec<Ring>>,
+    /// By the objects that have them: to look through all would empty the processor's caches.
+    rings: Mutex<BTreeMap<u32, Vec<Ring>>>,
 }
 
 impl Adapter {
@@ -118,7 +120,7 @@ impl Adapter {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Vec<Ring>> {
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<u32, Vec<Ring>>> {
         self.0.rings.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -169,16 +171,17 @@ impl Adapter {
 
     /// The existing queues.
     pub(crate) fn rings(&self) -> Vec<Ring> {
-        self.lock().clone()
+        self.lock().values().flatten().copied().collect()
     }
 
     /// Writes eight bytes as the device does; does nothing if the queue is gone, or ends before
     /// them.
     pub(crate) fn write(&self, ring: &Ring, offset: usize, value: u64) {
         let rings = self.lock();
-        let lives = rings
-            .iter()
-            .any(|other| other.address == ring.address && other.owner == ring.owner);
+        let of_owner = rings.get(&ring.owner).into_iter().flatten();
+        let lives = of_owner
+            .map(|other| other.address)
+            .any(|at| at == ring.address);
         if !lives || !offset.is_multiple_of(8) || offset + 8 > ring.len {
             return;
         }
@@ -254,7 +257,7 @@ impl Adapter {
                     if what == (UVERBS_OBJECT_CQ, UVERBS_METHOD_CQ_DESTROY)
                         || what == (UVERBS_OBJECT_QP, UVERBS_METHOD_QP_DESTROY) =>
                 {
-                    self.lock().retain(|ring| ring.owner != *gone);
+                    self.lock().remove(gone);
                 }
                 _ => {}
             }
@@ -343,7 +346,7 @@ impl Adapter {
     }
 
     fn note(&self, owner: u32, address: u64, len: usize, of_completions: bool) {
-        self.lock().push(Ring {
+        self.lock().entry(owner).or_default().push(Ring {
             owner,
             address,
             len,
