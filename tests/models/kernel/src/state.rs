@@ -111,6 +111,8 @@ pub(super) struct State {
     /// How often a file was refused a context so far, as the imitated device's kernel did.
     pub(super) refused: BTreeMap<FileId, usize>,
     handles: BTreeMap<(FileId, u32), (Kind, u32)>,
+    /// Handles of a file below this one are all taken.
+    taken: BTreeMap<FileId, u32>,
     pub(super) pending: Vec<Pending>,
     next_offset: u64,
     next_id: BTreeMap<Kind, u32>,
@@ -140,6 +142,7 @@ impl State {
             contexts: BTreeMap::new(),
             refused: BTreeMap::new(),
             handles: BTreeMap::new(),
+            taken: BTreeMap::new(),
             pending: Vec::new(),
             next_offset: 4096,
             next_id: BTreeMap::new(),
@@ -205,10 +208,11 @@ impl State {
 
     /// Allocates the lowest free handle of a file; all kinds of objects share one handle space.
     pub(super) fn new_handle(&mut self, file: FileId, kind: Kind, id: u32) -> u32 {
-        let mut handle = 0;
+        let lowest = self.taken.entry(file).or_default();
+        let mut handle = *lowest;
         for (_, taken) in self
             .handles
-            .range((file, 0)..=(file, u32::MAX))
+            .range((file, handle)..=(file, u32::MAX))
             .map(|(key, _)| *key)
         {
             if taken != handle {
@@ -216,6 +220,7 @@ impl State {
             }
             handle += 1;
         }
+        *lowest = handle + 1;
         self.handles.insert((file, handle), (kind, id));
         handle
     }
@@ -248,6 +253,9 @@ impl State {
         }
         let counts = self.release(kind, id);
         self.handles.remove(&(file, handle));
+        if let Some(lowest) = self.taken.get_mut(&file) {
+            *lowest = handle.min(*lowest);
+        }
         Ok(counts)
     }
 
@@ -336,6 +344,7 @@ impl State {
             cm::close_file(self, file);
             self.contexts.remove(&file);
             self.refused.remove(&file);
+            self.taken.remove(&file);
             self.pending.retain(|pending| pending.file != file);
             let owned: Vec<_> = self
                 .handles
