@@ -46,7 +46,7 @@ const SHARING: [(&str, &[&str], &str); 2] = [
 const CASES: &str = "6";
 
 /// Tests that need something the interpreter lacks, by part of their names, and what that is.
-const LACKING: [(&str, &str); 20] = [
+const LACKING: [(&str, &str); 24] = [
     ("discover::tests::sources::", "stat(2) of device nodes"),
     ("discover::tests::reports::", "stat(2) of device nodes"),
     (
@@ -64,6 +64,18 @@ const LACKING: [(&str, &str); 20] = [
     (
         "sys::map::tests::words_and_halves_are_loaded_where_they_are_aligned_and_inside",
         "mappings of files",
+    ),
+    (
+        "sys::map::tests::memory_that_another_value_mapped_stays_with_children",
+        "mappings of files",
+    ),
+    (
+        "cmd::tests::files::a_descriptor_is_readable_once_something_was_written",
+        "poll(2) that reports a hangup without input",
+    ),
+    (
+        "sys::descriptor::tests::a_descriptor_is_closed_when_it_is_dropped",
+        "the same",
     ),
     (
         "sys::device::tests::a_refusal_names_the_number_and_what_was_expected",
@@ -99,6 +111,10 @@ const LACKING: [(&str, &str); 20] = [
     (
         "a_descriptor_that_was_made_nonblocking_does_not_block",
         "fcntl(2) that changes how a file is read",
+    ),
+    (
+        "drops::a_drop_does_not_wait_for_the_kernel",
+        "time to drop four connections within 100 ms",
     ),
     (
         "an_event_is_waited_for_no_longer_than_asked",
