@@ -96,7 +96,7 @@ pub use drive::{Driver, Events};
 pub use error::ConnectionError;
 pub(crate) use message::Arrivals;
 pub use message::Message;
-pub(crate) use poll::Places;
+pub(crate) use poll::{Copies, Places};
 pub use pool::PooledBuffer;
 pub use request::{Atomic, Receive, Request};
 

@@ -9,13 +9,26 @@ use super::connection::Connection;
 use super::error::ConnectionError;
 use super::message::Arrivals;
 use super::pool::PooledBuffer;
-use crate::owned::{Carried, Work};
+use crate::owned::{Buffer, Carried};
 
 /// Places among those that wait for a connection; each is given back by [`Connection::leave`].
 #[derive(Debug, Default)]
 pub(crate) struct Places {
     receivers: Option<usize>,
     room: Option<usize>,
+}
+
+/// Buffers that are filled to be sent together: empty in between, and kept for its memory.
+#[derive(Debug, Default)]
+pub(crate) struct Copies(Vec<(Buffer, usize)>);
+
+/// Copies bytes into a buffer, as many as fit and at most `most`. Returns how many.
+fn fill(buffer: &mut [u8], bytes: &[u8], most: usize) -> usize {
+    let len = bytes.len().min(most).min(buffer.len());
+    if let (Some(to), Some(from)) = (buffer.get_mut(..len), bytes.get(..len)) {
+        to.copy_from_slice(from);
+    }
+    len
 }
 
 impl Connection {
@@ -92,22 +105,6 @@ impl Connection {
         self.conn().sends.saturating_sub(posted)
     }
 
-    /// Posts several sends, for which there is [room](Self::room), as
-    /// [`post_send`](Self::post_send) does. All are refused, or none.
-    pub(crate) fn post_sends(
-        &self,
-        sends: impl Iterator<Item = (PooledBuffer, usize, u32)>,
-    ) -> Result<(), ConnectionError> {
-        let conn = self.conn();
-        let works = sends.map(|(buffer, len, imm)| {
-            let buffer = buffer.into_inner(&conn.pool)?;
-            Some(Work::send_imm(imm).memory((buffer, len)).untyped())
-        });
-        let works = works.collect::<Option<Vec<_>>>();
-        let works = works.ok_or(ConnectionError::Refused(PostError::InvalidRequest))?;
-        conn.post_unwatched_batch(works, &mut conn.lock())
-    }
-
     /// Posts a send whose result nobody waits for: its buffer goes back to the hub some time after
     /// it has ended, and a failure ends the connection. Whether it arrived is known sooner if it
     /// `is_last`. Returns the buffer if there is no room.
@@ -134,7 +131,67 @@ impl Connection {
         })
     }
 
-    /// The same, of bytes that are copied into the queue.
+    /// The same, of the first bytes, copied into a buffer: as many as fit, and at most `most`.
+    /// Returns how many.
+    ///
+    /// # Errors
+    /// Those of taking a buffer: nothing has changed then.
+    pub(crate) fn post_copy(
+        &self,
+        bytes: &[u8],
+        most: usize,
+        imm: u32,
+    ) -> Result<Result<usize, ConnectionError>> {
+        let conn = self.conn();
+        let mut buffer = conn.pool.take()?;
+        let len = fill(&mut buffer, bytes, most);
+        let carried = Carried::Buffer(buffer, len);
+        let posted = conn.post_unwatched(imm, carried, false, &mut conn.lock());
+        Ok(posted.map(|()| len).map_err(|(error, buffer)| {
+            if let Some(buffer) = buffer {
+                conn.pool.put_silently(buffer);
+            }
+            error
+        }))
+    }
+
+    /// The same of several messages, with one doorbell: as many as there are immediate values,
+    /// buffers and bytes for. There has to be [room](Self::room). Returns how many messages and
+    /// bytes; all are refused, or none.
+    pub(crate) fn post_copies(
+        &self,
+        bytes: &[u8],
+        most: usize,
+        imms: impl ExactSizeIterator<Item = u32>,
+        copies: &mut Copies,
+    ) -> Result<(usize, usize), ConnectionError> {
+        let conn = self.conn();
+        let Copies(copies) = copies;
+        let size = most.min(conn.pool.buffer_size()).max(1);
+        let wanted = bytes.len().div_ceil(size).min(imms.len());
+        let count = u32::try_from(wanted).unwrap_or(u32::MAX);
+        conn.pool.take_each(count, |buffer| {
+            copies.push((buffer, 0));
+            Ok(())
+        });
+        while copies.len() < wanted
+            && let Ok(buffer) = conn.pool.take()
+        {
+            copies.push((buffer, 0));
+        }
+        let mut sent = 0;
+        for ((buffer, len), bytes) in copies.iter_mut().zip(bytes.chunks(size)) {
+            *len = fill(buffer, bytes, size);
+            sent += *len;
+        }
+        let count = copies.len();
+        let messages = copies.drain(..).zip(imms);
+        let messages = messages.map(|((buffer, len), imm)| (buffer, len, imm));
+        conn.post_unwatched_batch(messages, &mut conn.lock())?;
+        Ok((count, sent))
+    }
+
+    /// The same of one message, of bytes that are copied into the queue.
     pub(crate) fn post_inline(&self, bytes: &[u8], imm: u32) -> Result<(), ConnectionError> {
         let conn = self.conn();
         let posted = conn.post_unwatched(imm, Carried::Bytes(bytes), false, &mut conn.lock());

@@ -68,6 +68,11 @@ impl Pool {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// How many bytes each holds.
+    pub(super) fn buffer_size(&self) -> usize {
+        self.size
+    }
+
     /// A free buffer, with whatever bytes it held last.
     pub(super) fn take(&self) -> Result<Buffer> {
         let mut inner = self.lock();

@@ -7,7 +7,7 @@ use uverbs_core::PostError;
 use super::chunk::Chunk;
 use super::error::{StreamError, Violation};
 use super::wire::{Header, Hello};
-use crate::hub::{Arrivals, Connection, ConnectionError, PooledBuffer};
+use crate::hub::{Arrivals, Connection, ConnectionError, Copies, PooledBuffer};
 
 /// What the lock of a stream protects. No foreign code runs while it is held.
 #[derive(Debug)]
@@ -25,6 +25,7 @@ pub(super) struct State {
     is_shut_down: bool,
     over: Option<StreamError>,
     after: After,
+    copies: Copies,
 }
 
 /// Who may send how much.
@@ -110,6 +111,7 @@ impl State {
             is_shut_down: false,
             over: None,
             after: After::default(),
+            copies: Copies::default(),
         }
     }
 
@@ -246,45 +248,20 @@ impl State {
             return Poll::Pending;
         }
         let most = most.min(self.flow.credits.into()).min(connection.room());
-        let (mut rest, mut buffers) = (bytes, Vec::with_capacity(most));
-        while buffers.len() < most && !rest.is_empty() {
-            // If there are no more, those that there are go.
-            let Ok(buffer) = connection.buffer() else {
-                break;
-            };
-            let (buffer, len) = self.filled(buffer, rest);
-            rest = rest.get(len..).unwrap_or_default();
-            buffers.push((buffer, len));
-        }
-        if buffers.is_empty() {
-            return self.write_message(connection, bytes);
-        }
-        let count = u16::try_from(buffers.len()).unwrap_or(u16::MAX);
-        let headers = std::iter::once(self.taken).chain(std::iter::repeat(0));
-        let sends = buffers.into_iter().zip(headers);
-        let sends = sends.map(|((buffer, len), credits)| {
-            let header = Header {
-                credits,
-                is_last: false,
-            };
-            (buffer, len, header.to_imm())
-        });
-        match connection.post_sends(sends) {
-            Ok(()) => {
-                self.posted(count);
-                Poll::Ready(Ok(bytes.len() - rest.len()))
+        let header = Header {
+            credits: self.taken,
+            is_last: false,
+        };
+        let imms = (0..most).map(|at| if at == 0 { header.to_imm() } else { 0 });
+        match connection.post_copies(bytes, self.most(bytes), imms, &mut self.copies) {
+            // Without room or a buffer it may have to wait.
+            Ok((0, _)) => self.write_message(connection, bytes),
+            Ok((count, len)) => {
+                self.posted(u16::try_from(count).unwrap_or(u16::MAX));
+                Poll::Ready(Ok(len))
             }
             Err(error) => Poll::Ready(Err(self.lose(connection, error))),
         }
-    }
-
-    /// Copies what fits into a buffer and a message.
-    fn filled(&self, mut buffer: PooledBuffer, bytes: &[u8]) -> (PooledBuffer, usize) {
-        let len = self.most(&buffer).min(bytes.len());
-        if let (Some(to), Some(from)) = (buffer.get_mut(..len), bytes.get(..len)) {
-            to.copy_from_slice(from);
-        }
-        (buffer, len)
     }
 
     fn write_message(&mut self, connection: &Connection, bytes: &[u8]) -> Step<usize> {
@@ -294,23 +271,24 @@ impl State {
         if bytes.is_empty() {
             return Poll::Ready(Ok(0));
         }
-        if bytes.len() <= self.most(bytes).min(INLINE as usize) {
-            let header = Header {
-                credits: self.taken,
-                is_last: false,
-            };
-            let Err(error) = connection.post_inline(bytes, header.to_imm()) else {
+        let most = self.most(bytes);
+        let header = Header {
+            credits: self.taken,
+            is_last: false,
+        };
+        let posted = if bytes.len() <= most.min(INLINE as usize) {
+            let posted = connection.post_inline(bytes, header.to_imm());
+            posted.map(|()| bytes.len())
+        } else {
+            connection.post_copy(bytes, most, header.to_imm())?
+        };
+        match posted {
+            Ok(len) => {
                 self.posted(1);
-                return Poll::Ready(Ok(bytes.len()));
-            };
-            self.not_posted(connection, error, None)?;
-            return Poll::Pending;
-        }
-        let (buffer, len) = self.filled(connection.buffer()?, bytes);
-        match self.post(connection, Payload::Buffer(buffer, len), false)? {
-            Posted::Yes => Poll::Ready(Ok(len)),
-            Posted::Full(buffer) => {
-                self.after.trash.extend(buffer);
+                Poll::Ready(Ok(len))
+            }
+            Err(error) => {
+                self.not_posted(connection, error, None)?;
                 Poll::Pending
             }
         }

@@ -82,10 +82,23 @@ impl Conn {
         refused.map_or(Ok(()), |error| Err((ConnectionError::Refused(error), None)))
     }
 
-    /// The same of several, with one doorbell; there has to be room for them.
+    /// The same of several, with one doorbell; there has to be room for them. Takes all buffers:
+    /// the pool gets those that are still ours if they are refused.
     pub(in crate::hub) fn post_unwatched_batch(
         &self,
-        works: Vec<Work>,
+        mut messages: impl Iterator<Item = (Buffer, usize, u32)>,
+        state: &mut State,
+    ) -> Result<(), ConnectionError> {
+        let posted = self.submit_unwatched(&mut messages, state);
+        for (buffer, ..) in messages {
+            self.pool.put_silently(buffer);
+        }
+        posted
+    }
+
+    fn submit_unwatched(
+        &self,
+        messages: &mut impl Iterator<Item = (Buffer, usize, u32)>,
         state: &mut State,
     ) -> Result<(), ConnectionError> {
         if let Some(over) = state.over {
@@ -96,25 +109,19 @@ impl Conn {
         };
         let (most, mut silent) = (self.sends.div_ceil(2), state.silent);
         let mut batch = qp.queue().batch();
-        let mut refused = None;
-        for work in works {
+        let pushed = messages.try_for_each(|(buffer, len, imm)| {
             let is_silent = silent + 1 < most;
             silent = if is_silent { silent + 1 } else { 0 };
-            let work = work.user_data(UNWATCHED);
-            let work = if is_silent { work.unsignaled() } else { work };
-            if let Err(error) = batch.push(work) {
-                refused = Some(error);
-                break;
-            }
-        }
-        let posted = match refused {
-            None => batch.submit().map_err(ConnectionError::Refused),
-            Some(refused) => {
+            batch.push_message(imm, Carried::Buffer(buffer, len), UNWATCHED, !is_silent)
+        });
+        let posted = match pushed {
+            Ok(()) => batch.submit().map_err(ConnectionError::Refused),
+            Err((error, buffer)) => {
                 drop(batch);
-                if let Some(work) = refused.work {
-                    self.pool.put_memory_silently(work.take_memory());
+                if let Some(buffer) = buffer {
+                    self.pool.put_silently(buffer);
                 }
-                Err(ConnectionError::Refused(refused.error))
+                Err(ConnectionError::Refused(error))
             }
         };
         // Of a batch that was not submitted.

@@ -11,9 +11,10 @@ use uverbs_core::contract::Qp as _;
 use uverbs_core::types::QpType;
 use uverbs_core::{PostError, Result};
 
-use super::put::{Behind, Put};
+use super::put::{Behind, Carried, Put};
 use super::{Owner, QueuePair};
-use crate::owned::kind::Kind;
+use crate::owned::Buffer;
+use crate::owned::kind::{Kind, MessageImm};
 use crate::owned::work::{Parts, Refused, Work};
 use crate::transport::{Carries, Sends, Transport};
 
@@ -99,6 +100,24 @@ impl<T: Transport> Batch<'_, T> {
         put: impl Put,
     ) -> Result<(), Box<Refused>> {
         self.owner.push_by(work.parts, inline, put)
+    }
+
+    /// Adds a message, as [`QueuePair::post_message`] posts one.
+    #[inline]
+    pub(crate) fn push_message(
+        &mut self,
+        imm: u32,
+        carried: Carried<'_>,
+        user_data: u64,
+        signaled: bool,
+    ) -> Result<(), (PostError, Option<Buffer>)>
+    where
+        T: Carries<MessageImm>,
+    {
+        let about = (user_data, signaled);
+        let id = self.owner.put_message(imm, carried, about, Behind)?;
+        self.owner.tables.sending.joined(id);
+        Ok(())
     }
 
     /// How many requests it has.

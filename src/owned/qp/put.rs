@@ -47,6 +47,24 @@ impl Put for Alone {
     }
 }
 
+/// The same in fewer steps, where that suffices.
+struct UsualOrAlone;
+
+impl Put for UsualOrAlone {
+    #[expect(clippy::inline_always, reason = "a part of posting")]
+    #[inline(always)]
+    fn put(self, qp: &mut AnyQp, request: &SendRequest<'_>) -> Result<(), PostError> {
+        if qp.has_usual_sends()
+            && let Some(usual) = qp.usual_send()
+            // SAFETY: as above: the table owns the memory.
+            && unsafe { usual.post(*request) }
+        {
+            return Ok(());
+        }
+        Alone.put(qp, request)
+    }
+}
+
 /// Behind others, without a doorbell.
 pub(super) struct Behind;
 
@@ -95,6 +113,20 @@ impl Owner {
         signaled: bool,
     ) -> Result<(), (PostError, Option<Buffer>)> {
         self.settle();
+        self.put_message(imm, carried, (user_data, signaled), UsualOrAlone)?;
+        Ok(())
+    }
+
+    /// Puts a message into the table, and into the ring by `put`; otherwise as
+    /// [`post_message`](Self::post_message). Returns its id.
+    #[inline]
+    pub(super) fn put_message(
+        &mut self,
+        imm: u32,
+        carried: Carried<'_>,
+        (user_data, signaled): (u64, bool),
+        put: impl Put,
+    ) -> Result<u64, (PostError, Option<Buffer>)> {
         let (sge, bytes);
         let (payload, memory) = match carried {
             Carried::Nothing => (Payload::Gather(&[]), Memory::None),
@@ -127,17 +159,10 @@ impl Owner {
             payload,
             destination: None,
         };
-        if self.qp.queue.has_usual_sends()
-            && let Some(usual) = self.qp.queue.usual_send()
-            // SAFETY: the memory of the scatter/gather entry is a buffer that the table now owns.
-            // It leaves the table only as the module documentation says.
-            && unsafe { usual.post(request) }
-        {
-            return Ok(());
+        match put.put(&mut self.qp.queue, &request) {
+            Ok(()) => Ok(wr_id),
+            Err(error) => Err(self.message_refused(wr_id, error)),
         }
-        Alone
-            .put(&mut self.qp.queue, &request)
-            .map_err(|error| self.message_refused(wr_id, error))
     }
 
     #[cold]
