@@ -166,7 +166,7 @@ impl<'a> HubBuilder<'a> {
     }
 
     /// Polls for `time` before sleeping, but seldom while that finds nothing; and lets others have
-    /// the processor once.
+    /// the processor, more than once while that finds something.
     pub(crate) fn spin_if_useful(mut self, time: Duration) -> Self {
         self.settings.spin = Policy::Finds(time);
         self

@@ -262,14 +262,18 @@ impl Shared {
                 return Ok(taken);
             }
         }
-        if self.spin.yields() {
-            // Whatever has the message may be waiting for this processor: then it comes without
-            // asking for an event, sleeping, and reading the event.
+        // Whatever has the message may be waiting for this processor: then it comes without asking
+        // for an event, sleeping, and reading the event.
+        let yields = self.spin.yields();
+        let mut left = yields;
+        while taken == 0 && left > 0 && !self.is_closed() && !stop() {
             std::thread::yield_now();
             taken = self.turn()?;
-            if taken > 0 {
-                return Ok(taken);
-            }
+            left -= 1;
+        }
+        self.spin.yielded(yields, taken > 0);
+        if taken > 0 {
+            return Ok(taken);
         }
         self.arm()
     }

@@ -6,7 +6,11 @@ use std::time::Duration;
 /// What an adaptive time begins with when sleeps turn out to be short.
 const LEAST: Duration = Duration::from_micros(10);
 
-/// After how many vain searches in a row the next ones are left out.
+/// How often others get the processor at most before a thread sleeps: about what it costs to ask
+/// for an event, to sleep and to be woken, in system calls.
+const YIELDS: u32 = 32;
+
+/// After how many vain attempts in a row the next ones are left out.
 const PATIENCE: u32 = 3;
 
 /// How many are left out at most: 2 to this power, less one.
@@ -18,9 +22,39 @@ pub(super) struct Spin {
     /// The present time, in nanoseconds; [`u64::MAX`] forever.
     now: AtomicU64,
     policy: Policy,
-    /// How many searches in a row were in vain, and how many are to be left out now.
+    searches: Attempts,
+    yields: Attempts,
+}
+
+/// Attempts that are made less and less often while they are in vain.
+#[derive(Debug, Default)]
+struct Attempts {
+    /// How many in a row were in vain, and how many are to be left out now.
     vain: AtomicU32,
     left_out: AtomicU32,
+}
+
+impl Attempts {
+    /// Whether one is to be made now. What came of it is to be [told](Self::found).
+    fn is_due(&self) -> bool {
+        let left_out = self.left_out.load(Ordering::Relaxed);
+        if left_out > 0 {
+            // Of two threads one may count in vain, which changes little.
+            self.left_out.store(left_out - 1, Ordering::Relaxed);
+        }
+        left_out == 0
+    }
+
+    fn found(&self, anything: bool) {
+        if anything {
+            self.vain.store(0, Ordering::Relaxed);
+            return;
+        }
+        let vain = self.vain.load(Ordering::Relaxed).saturating_add(1);
+        self.vain.store(vain, Ordering::Relaxed);
+        let power = vain.saturating_sub(PATIENCE).min(RAREST);
+        self.left_out.store((1 << power) - 1, Ordering::Relaxed);
+    }
 }
 
 /// What the time follows.
@@ -43,8 +77,8 @@ impl Spin {
         Self {
             now: AtomicU64::new(nanoseconds(first)),
             policy,
-            vain: AtomicU32::new(0),
-            left_out: AtomicU32::new(0),
+            searches: Attempts::default(),
+            yields: Attempts::default(),
         }
     }
 
@@ -57,32 +91,38 @@ impl Spin {
 
     /// How long to search this time. What came of it is to be [told](Self::found).
     pub(super) fn time(&self) -> Duration {
-        let left_out = self.left_out.load(Ordering::Relaxed);
-        if left_out > 0 {
-            // Of two threads one may count in vain, which changes little.
-            self.left_out.store(left_out - 1, Ordering::Relaxed);
-            return Duration::ZERO;
+        if self.searches.is_due() {
+            self.now()
+        } else {
+            Duration::ZERO
         }
-        self.now()
     }
 
     /// Whether a search found anything before its time was up.
     pub(super) fn found(&self, anything: bool) {
-        if !matches!(self.policy, Policy::Finds(_)) {
-            return;
+        if self.follows_finds() {
+            self.searches.found(anything);
         }
-        if anything {
-            self.vain.store(0, Ordering::Relaxed);
-            return;
-        }
-        let vain = self.vain.load(Ordering::Relaxed).saturating_add(1);
-        self.vain.store(vain, Ordering::Relaxed);
-        let power = vain.saturating_sub(PATIENCE).min(RAREST);
-        self.left_out.store((1 << power) - 1, Ordering::Relaxed);
     }
 
-    /// Whether others are to have the processor before the last look.
-    pub(super) fn yields(&self) -> bool {
+    /// How often others are to have the processor, with a look after each time, before a thread
+    /// sleeps. What came of it is to be [told](Self::yielded).
+    pub(super) fn yields(&self) -> u32 {
+        match self.follows_finds() {
+            true if self.yields.is_due() => YIELDS,
+            true => 1,
+            false => 0,
+        }
+    }
+
+    /// Whether one of the looks found anything. If only one was made, it counts only if it did.
+    pub(super) fn yielded(&self, yields: u32, anything: bool) {
+        if anything || yields == YIELDS {
+            self.yields.found(anything);
+        }
+    }
+
+    fn follows_finds(&self) -> bool {
         matches!(self.policy, Policy::Finds(_))
     }
 
@@ -170,5 +210,23 @@ mod tests {
         while spin.time().is_zero() {}
         spin.found(true);
         assert_eq!(searches(&spin, 4), 4, "then all do again");
+    }
+
+    #[test]
+    fn others_get_the_processor_often_while_that_finds_something_and_at_least_once() {
+        for policy in [Policy::Fixed(LONGEST), Policy::Sleeps(LONGEST)] {
+            assert_eq!(Spin::new(policy).yields(), 0, "{policy:?}");
+        }
+        let spin = Spin::new(Policy::Finds(Duration::ZERO));
+        let yields = |found: bool| {
+            let yields = spin.yields();
+            spin.yielded(yields, found);
+            yields
+        };
+        assert!((0..100).all(|_| yields(true) == YIELDS));
+        let in_vain: Vec<_> = (0..320).map(|_| yields(false)).collect();
+        let often = in_vain.iter().filter(|&&yields| yields == YIELDS).count();
+        assert_eq!(often, 4 + 3 + 9, "four in a row, and one of 32 in the end");
+        assert!(in_vain.iter().all(|&yields| yields > 0));
     }
 }
