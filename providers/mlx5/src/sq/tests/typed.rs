@@ -209,10 +209,12 @@ fn postings_equal_the_requests_of_their_templates() {
         Template::read(key, remote),
     ];
     let lengths = [0, 1, 4096, (1 << 31) - 1, 1 << 31, u32::MAX];
+    // All and none are enough for the interpreter, which takes minutes for each of the flags.
+    let step = if cfg!(miri) { 7 } else { 1 };
     for kind in [QpType::Rc, QpType::Uc, QpType::Ud] {
         for (template, flags) in templates
             .iter()
-            .flat_map(|kind| (0..8).map(move |bits| (kind, bits)))
+            .flat_map(|kind| (0..8).step_by(step).map(move |bits| (kind, bits)))
         {
             let template = template.flags(SendFlags::from_bits_retain(flags));
             let (mut one, mut other) = (queue(kind, 60, 0), queue(kind, 60, 0));
