@@ -46,7 +46,7 @@ const SHARING: [(&str, &[&str], &str); 2] = [
 const CASES: &str = "6";
 
 /// Tests that need something the interpreter lacks, by part of their names, and what that is.
-const LACKING: [(&str, &str); 24] = [
+const LACKING: [(&str, &str); 26] = [
     ("discover::tests::sources::", "stat(2) of device nodes"),
     ("discover::tests::reports::", "stat(2) of device nodes"),
     (
@@ -69,12 +69,17 @@ const LACKING: [(&str, &str); 24] = [
         "sys::map::tests::memory_that_another_value_mapped_stays_with_children",
         "mappings of files",
     ),
+    ("sys::shared_memory::tests::", "memfd_create(2)"),
     (
         "cmd::tests::files::a_descriptor_is_readable_once_something_was_written",
         "poll(2) that reports a hangup without input",
     ),
     (
         "sys::descriptor::tests::a_descriptor_is_closed_when_it_is_dropped",
+        "the same",
+    ),
+    (
+        "sys::wait::tests::a_descriptor_with_something_to_read_is_told",
         "the same",
     ),
     (
