@@ -288,6 +288,8 @@ impl State {
                 Poll::Ready(Ok(len))
             }
             Err(error) => {
+                // A buffer went back that receives may wait for.
+                self.after.is_to_tell = true;
                 self.not_posted(connection, error, None)?;
                 Poll::Pending
             }
