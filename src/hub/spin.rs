@@ -6,8 +6,8 @@ use std::time::Duration;
 /// What an adaptive time begins with when sleeps turn out to be short.
 const LEAST: Duration = Duration::from_micros(10);
 
-/// How often others get the processor at most before a thread sleeps: about what it costs to ask
-/// for an event, to sleep and to be woken, in system calls.
+/// How often others get the processor at most before a thread sleeps. On rxe with two emulated
+/// processors, answers of 64 bytes took 282 µs with one time, 255 with 24 and 217 with 48.
 const YIELDS: u32 = 32;
 
 /// After how many vain attempts in a row the next ones are left out.

@@ -56,7 +56,8 @@ impl Put for UsualOrAlone {
     fn put(self, qp: &mut AnyQp, request: &SendRequest<'_>) -> Result<(), PostError> {
         if qp.has_usual_sends()
             && let Some(usual) = qp.usual_send()
-            // SAFETY: as above: the table owns the memory.
+            // SAFETY: the memory of the scatter/gather entry is a buffer that the table now owns.
+            // It leaves the table only as the module documentation says.
             && unsafe { usual.post(*request) }
         {
             return Ok(());
