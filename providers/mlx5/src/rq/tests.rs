@@ -6,7 +6,7 @@ use uverbs_core::hw::{PagePool, Pages, Part, Records};
 use uverbs_core::types::{LocalKey, Sge};
 
 use super::*;
-use crate::tests::bytes_of;
+use crate::tests::{bytes_of, shorter};
 use crate::tracker::RecvTracker;
 use crate::tracker::Request;
 
@@ -80,7 +80,7 @@ proptest! {
     fn requests(
         max_wr in 1..20_u32,
         max_sge in 0..6_u32,
-        script in prop::collection::vec((prop::collection::vec(0..3_u32, 0..9), 0..4_u8), 1..120),
+        script in prop::collection::vec((prop::collection::vec(0..3_u32, 0..9), 0..4_u8), 1..shorter(120)),
     ) {
         let mut queue = queue(max_wr, max_sge);
         let (mut put, mut submitted, mut done) = (0_u32, 0_u32, 0_u32);

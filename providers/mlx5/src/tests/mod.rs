@@ -14,6 +14,12 @@ pub(crate) fn native(bytes: &[u8]) -> String {
     })
 }
 
+/// The most steps of a script that has up to `steps` elsewhere: the interpreter takes a good part of
+/// a second for each.
+pub(crate) const fn shorter(steps: usize) -> usize {
+    if cfg!(miri) { steps / 5 } else { steps }
+}
+
 /// The contents of a ring.
 pub(crate) fn bytes_of(ring: &UnitRing) -> Vec<u8> {
     let words = (0..=ring.mask()).flat_map(|unit| ring.get(unit));

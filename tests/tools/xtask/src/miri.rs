@@ -43,7 +43,7 @@ const SHARING: [(&str, &[&str], &str); 2] = [
 
 /// Number of cases per property, unless its test sets another: the interpreter is some hundred
 /// times slower.
-const CASES: &str = "6";
+const CASES: &str = "4";
 
 /// Tests that need something the interpreter lacks, by part of their names, and what that is.
 const LACKING: [(&str, &str); 26] = [
@@ -191,6 +191,7 @@ fn interpreted(package: &str, filters: &[String]) -> Command {
         .args(filters)
         .args(LACKING.iter().flat_map(|(test, _)| ["--skip", test]))
         .args(TIMED.iter().flat_map(|test| ["--skip", *test]))
+        .args(["-Zunstable-options", "--report-time"])
         .env("MIRIFLAGS", format!("{FLAGS} {NEWEST}"));
     command
 }

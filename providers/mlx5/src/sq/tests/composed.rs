@@ -65,12 +65,12 @@ proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn reliable_connections(script in prop::collection::vec(asked(), 1..60)) {
+    fn reliable_connections(script in prop::collection::vec(asked(), 1..shorter(60))) {
         play(QpType::Rc, 4, &script);
     }
 
     #[test]
-    fn unreliable_connections(script in prop::collection::vec(asked(), 1..60)) {
+    fn unreliable_connections(script in prop::collection::vec(asked(), 1..shorter(60))) {
         play(QpType::Uc, 0, &script);
     }
 }

@@ -22,6 +22,7 @@ use uverbs_core::types::{
 
 use super::*;
 use crate::tests::scripted::Scripted;
+use crate::tests::shorter;
 use crate::tracker::{Receives, Request};
 use crate::wqe::sizes::Overhead;
 use decode::{Decoded, decode};
@@ -380,22 +381,22 @@ proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn reliable_connections(script in prop::collection::vec(asked(), 1..60)) {
+    fn reliable_connections(script in prop::collection::vec(asked(), 1..shorter(60))) {
         play(QpType::Rc, &script);
     }
 
     #[test]
-    fn unreliable_connections(script in prop::collection::vec(asked(), 1..60)) {
+    fn unreliable_connections(script in prop::collection::vec(asked(), 1..shorter(60))) {
         play(QpType::Uc, &script);
     }
 
     #[test]
-    fn datagrams(script in prop::collection::vec(asked(), 1..60)) {
+    fn datagrams(script in prop::collection::vec(asked(), 1..shorter(60))) {
         play(QpType::Ud, &script);
     }
 
     #[test]
-    fn xrc(script in prop::collection::vec(asked(), 1..60)) {
+    fn xrc(script in prop::collection::vec(asked(), 1..shorter(60))) {
         play(QpType::XrcInitiator, &script);
     }
 }

@@ -219,7 +219,7 @@ proptest! {
     /// Every submitted request ends once, however often it faulted; and there is always room for
     /// the promised number of requests.
     #[test]
-    fn every_request_ends_once(max_wr in 1..20_u32, rests in any::<bool>(), acts in prop::collection::vec(act(), 1..300)) {
+    fn every_request_ends_once(max_wr in 1..20_u32, rests in any::<bool>(), acts in prop::collection::vec(act(), 1..shorter(300))) {
         let listed = (max_wr + 1).next_power_of_two();
         let mut device = Device::new(max_wr, if rests { 4 * listed } else { listed });
         let max_wr = device.ring.sizes.max_wr() as usize;
@@ -275,7 +275,7 @@ proptest! {
     fn no_request_is_listed_twice(
         max_wr in 1..10_u32,
         rests in any::<bool>(),
-        acts in prop::collection::vec(prop_oneof![act(), (0..40_u16, 0..3_u8).prop_map(|(index, what)| Act::Lie(index, what))], 1..200),
+        acts in prop::collection::vec(prop_oneof![act(), (0..40_u16, 0..3_u8).prop_map(|(index, what)| Act::Lie(index, what))], 1..shorter(200)),
     ) {
         let listed = (max_wr + 1).next_power_of_two();
         let mut device = Device::new(max_wr, if rests { 4 * listed } else { listed });

@@ -7,6 +7,7 @@ use uverbs_core::hw::{PagePool, Pages, Part, Records};
 use uverbs_core::types::{LocalKey, Sge, SrqAttr};
 
 use super::*;
+use crate::tests::shorter;
 
 mod faults;
 
@@ -140,7 +141,7 @@ proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn requests_come_back_in_any_order(max_wr in 1..80_u32, steps in prop::collection::vec(step(), 1..400)) {
+    fn requests_come_back_in_any_order(max_wr in 1..80_u32, steps in prop::collection::vec(step(), 1..shorter(400))) {
         let mut queue = queue(max_wr, 3);
         let max_sge = queue.sizes.max_sge as usize;
         let (mut put, mut submitted, mut used) = (0_u32, 0_u32, 0_u32);
@@ -232,7 +233,7 @@ proptest! {
     #[test]
     fn nothing_is_linked_twice(
         max_wr in 1..20_u32,
-        steps in prop::collection::vec((0..8, 0..24_u16), 1..200),
+        steps in prop::collection::vec((0..8, 0..24_u16), 1..shorter(200)),
     ) {
         let mut queue = queue(max_wr, 1);
         let sge = sges(1, 1);
