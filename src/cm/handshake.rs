@@ -108,18 +108,22 @@ impl<S: Side> Attached<S> {
 }
 
 /// Moves a queue pair to INIT, for this peer.
-pub(crate) fn initialize(side: &impl Side, queue: &mut owned::QueuePair<Rc>) -> Result<()> {
+pub(crate) fn initialize(
+    side: &impl Side,
+    queue: &mut owned::QueuePair<Rc>,
+) -> Result<(), CmError> {
     let handle = side.handle();
     // On Ethernet there is one partition key, and there are no LIDs.
     let [path, _] = side.route().paths;
     let pkey_index = if path.slid == 0 && path.dlid == 0 {
         0
     } else {
-        let attr = cm::init_qp_attr(handle.file(), handle.id(), QpState::Init)?;
+        let attr = cm::init_qp_attr(handle.file(), handle.id(), QpState::Init);
+        let attr = attr.map_err(|error| over(handle, error))?;
         attr.pkey_index.unwrap_or(0)
     };
     let port = side.device().port;
-    queue.raw_mut().initialize_at(port, pkey_index)
+    Ok(queue.raw_mut().initialize_at(port, pkey_index)?)
 }
 
 /// Takes the queue pair back. The id is destroyed, and the peer is told.

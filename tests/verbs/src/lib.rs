@@ -7,6 +7,7 @@
 //! | variable | meaning | default |
 //! |---|---|---|
 //! | `UVERBS_TEST_DEVICE` | the device | `rxe0` |
+//! | `UVERBS_TEST_ADDRESS` | the IPv4 address of its interface | `10.1.0.1` |
 //! | `UVERBS_TEST_PEER` | a device that it reaches | the same |
 //! | `UVERBS_TEST_CONNECTX` | the software ConnectX's control socket, if there is one | |
 //! | `UVERBS_TEST_DOORBELLS` | of mlx5 devices: `as-needed`, or `fixed` as on kernels before 5.7 | `as-needed` |
@@ -19,6 +20,7 @@
 )]
 
 pub mod adversary;
+pub mod by_address;
 pub mod impair;
 pub mod link;
 mod memory;

@@ -45,8 +45,9 @@ pub struct Device {
 pub enum Port {
     /// Nothing to wait for.
     Raw,
-    /// It becomes active without further setup.
-    Infiniband,
+    /// It becomes active without further setup. If there are addresses, they are those of its
+    /// interface with IP over InfiniBand, which is brought up.
+    Infiniband(Vec<(IpAddr, u8)>),
     /// It has a network interface, which gets these addresses (with prefix lengths) and is brought
     /// up.
     Roce(Vec<(IpAddr, u8)>),

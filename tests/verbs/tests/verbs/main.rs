@@ -13,6 +13,7 @@
 mod adversary;
 mod asynchronous;
 mod builder;
+mod by_address;
 mod cq;
 mod cq_events;
 mod cq_resize;

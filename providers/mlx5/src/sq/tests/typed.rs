@@ -209,8 +209,9 @@ fn postings_equal_the_requests_of_their_templates() {
         Template::read(key, remote),
     ];
     let lengths = [0, 1, 4096, (1 << 31) - 1, 1 << 31, u32::MAX];
-    // The interpreter takes long for each of the flags, and for each byte of the ring.
+    // The interpreter takes long for each of the flags, and for each look at the whole ring.
     let (step, requests) = if cfg!(miri) { (7, 12) } else { (1, 60) };
+    let is_looked_at = |length| !cfg!(miri) || Some(&length) == lengths.last();
     for kind in [QpType::Rc, QpType::Uc, QpType::Ud] {
         for (template, flags) in templates
             .iter()
@@ -238,7 +239,9 @@ fn postings_equal_the_requests_of_their_templates() {
                 let put = unsafe { sender.post(&fence) };
                 assert_eq!(put, one.put(&fence));
                 one.ring.submit().unwrap();
-                assert_eq!(seen(&one), seen(&other), "{template:?} {posting:?} {kind}");
+                if is_looked_at(length) {
+                    assert_eq!(seen(&one), seen(&other), "{template:?} {posting:?} {kind}");
+                }
             }
         }
     }

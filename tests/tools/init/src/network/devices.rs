@@ -50,8 +50,32 @@ pub(crate) fn set_up(devices: &[Device]) -> Result<(), Error> {
                 || is_active(&device.name),
             )?;
         }
+        if let Port::Infiniband(addresses) = &device.port
+            && !addresses.is_empty()
+        {
+            bring_up(&device.name, addresses)?;
+        }
     }
     Ok(())
+}
+
+/// Sets up IP over InfiniBand. Its interface is up once it has joined the group of broadcasts.
+fn bring_up(device: &str, addresses: &[(IpAddr, u8)]) -> Result<(), Error> {
+    until(
+        || format!("{device} has an interface"),
+        || interface(device).is_ok(),
+    )?;
+    let link = interface(device)?;
+    links::quiet(&[&link]);
+    links::run(async |links| {
+        links.add_addresses(&link, addresses).await?;
+        links.up(&link).await
+    })?;
+    let state = format!("/sys/class/net/{link}/operstate");
+    until(
+        || format!("{link} is up"),
+        || fs::read_to_string(&state).is_ok_and(|state| state.trim() == "up"),
+    )
 }
 
 fn until(what: impl Fn() -> String, holds: impl Fn() -> bool) -> Result<(), Error> {

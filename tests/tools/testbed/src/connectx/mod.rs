@@ -54,7 +54,7 @@ impl Function {
 
     fn port(self, number: u8) -> Port {
         match self {
-            Self::Ib => Port::Infiniband,
+            Self::Ib => Port::Infiniband(Vec::new()),
             Self::Roce => Port::Roce(vec![
                 (Ipv4Addr::new(10, 2, 0, number).into(), 24),
                 (
@@ -96,6 +96,7 @@ pub struct Connectx {
     extended_memory: bool,
     streams: bool,
     subnet_administrator: bool,
+    ip_over_infiniband: bool,
     time_divisor: Option<u32>,
     adapter: Option<PathBuf>,
     trace: Option<PathBuf>,
@@ -116,6 +117,7 @@ impl Connectx {
             extended_memory: false,
             streams: false,
             subnet_administrator: false,
+            ip_over_infiniband: false,
             time_divisor: None,
             adapter: None,
             trace: None,
@@ -193,6 +195,13 @@ impl Connectx {
         self
     }
 
+    /// The same; the first function also has IP over InfiniBand, with the address 10.3.0.1.
+    #[must_use]
+    pub fn ip_over_infiniband(mut self) -> Self {
+        self.ip_over_infiniband = true;
+        self.subnet_administrator()
+    }
+
     /// Retry and RNR timers run this many times faster.
     #[must_use]
     pub fn time_divisor(mut self, divisor: u32) -> Self {
@@ -231,12 +240,16 @@ impl Connectx {
     /// The devices that the guest has to wait for.
     pub(crate) fn devices(&self) -> Vec<Device> {
         let numbered = self.functions.iter().zip(0_u8..);
-        numbered
+        let mut devices: Vec<_> = numbered
             .map(|(function, index)| Device {
                 name: format!("mlx5_{index}"),
                 port: function.port(index + 1),
             })
-            .collect()
+            .collect();
+        if let (true, Some(first)) = (self.ip_over_infiniband, devices.first_mut()) {
+            first.port = Port::Infiniband(vec![(Ipv4Addr::new(10, 3, 0, 1).into(), 24)]);
+        }
+        devices
     }
 
     /// The server's command line, without its folder.

@@ -35,6 +35,7 @@ pub struct Suite {
     binaries: Vec<(String, PathBuf)>,
     filters: Vec<String>,
     left_out: Vec<String>,
+    only: Option<String>,
     inventory: Option<String>,
     env: Vec<(String, String)>,
     timeout: Duration,
@@ -62,6 +63,7 @@ impl Suite {
             binaries: vec![(name.into(), binary.into())],
             filters: Vec::new(),
             left_out: Vec::new(),
+            only: None,
             inventory: None,
             env: Vec::new(),
             timeout: TIMEOUT,
@@ -83,6 +85,13 @@ impl Suite {
     #[must_use]
     pub fn leave_out(mut self, prefix: &str) -> Self {
         self.left_out.push(prefix.to_owned());
+        self
+    }
+
+    /// Runs only tests whose own names begin like this.
+    #[must_use]
+    pub fn only(mut self, prefix: &str) -> Self {
+        self.only = Some(prefix.to_owned());
         self
     }
 
@@ -291,7 +300,12 @@ impl Suite {
                 .filters
                 .iter()
                 .any(|filter| test.contains(filter.as_str()));
-        selected && !self.left_out.iter().any(|prefix| own.starts_with(prefix))
+        selected
+            && self
+                .only
+                .as_ref()
+                .is_none_or(|prefix| own.starts_with(prefix))
+            && !self.left_out.iter().any(|prefix| own.starts_with(prefix))
     }
 
     fn command(&self, binary: &str) -> Command {

@@ -35,6 +35,10 @@ const ROCE_ALONE: &str = "roce_";
 const RXE_ALONE: &str = "rxe_";
 const MLX5_ALONE: &str = "mlx5_";
 
+/// Of tests that begin with an IP address. On InfiniBand they need a machine with a subnet
+/// administrator.
+const BY_ADDRESS: &str = "by_address_";
+
 /// The program that counts the kernel's objects.
 const INVENTORY: &str = "count-objects";
 
@@ -43,13 +47,18 @@ const PRINTER: &str = "print-files";
 const COUNTS: &str = "/root/counts";
 
 /// Environment variables of the tests: the path to the kernel that they are to use, an mlx5
-/// context's doorbells, the device, another one that it reaches, and the control socket of the
-/// software ConnectX.
+/// context's doorbells, the device, another one that it reaches, the control socket of the software
+/// ConnectX, and the address of the device's interface.
 const PATH_VARIABLE: &str = "UVERBS_TEST_PATH";
 const DOORBELLS_VARIABLE: &str = "UVERBS_TEST_DOORBELLS";
 const DEVICE_VARIABLE: &str = "UVERBS_TEST_DEVICE";
 const PEER_VARIABLE: &str = "UVERBS_TEST_PEER";
 const CONNECTX_VARIABLE: &str = "UVERBS_TEST_CONNECTX";
+const ADDRESS_VARIABLE: &str = "UVERBS_TEST_ADDRESS";
+
+/// The addresses of the first function's interface, by RoCE and by IP over InfiniBand.
+const ROCE_ADDRESS: &str = "10.2.0.1";
+const IB_ADDRESS: &str = "10.3.0.1";
 
 /// How many times faster than configured the model's retry timers run.
 const TIME_DIVISOR: u32 = 8;
@@ -150,37 +159,53 @@ pub(crate) fn mlx5(options: &Options, unsteady: &mut Vec<String>) -> anyhow::Res
         } else {
             connectx
         };
-        let machine = Machine::new(Kernel::named(kernel)?).connectx(connectx);
         let Some(suite) = suite_of(&binaries) else {
             bail!("there are no mlx5 tests")
+        };
+        let suite = mlx5_suite(with_options(suite, options, way), options);
+        let parts = match function {
+            Function::Ib => vec![
+                (suite.clone().leave_out(BY_ADDRESS), connectx.clone()),
+                (
+                    suite.only(BY_ADDRESS).env(ADDRESS_VARIABLE, IB_ADDRESS),
+                    connectx.ip_over_infiniband(),
+                ),
+            ],
+            _ => vec![(suite.env(ADDRESS_VARIABLE, ROCE_ADDRESS), connectx)],
         };
         let other_kind = if function == Function::Ib {
             ROCE_ALONE
         } else {
             IB_ALONE
         };
-        let doorbells = if options.fixed_doorbells {
-            "fixed"
-        } else {
-            "as-needed"
-        };
-        let summary = with_options(suite, options, way)
-            .env(DOORBELLS_VARIABLE, doorbells)
-            .leave_out(other_kind)
-            .leave_out(RXE_ALONE)
-            .inventory(INVENTORY)
-            .env(DEVICE_VARIABLE, "mlx5_0")
-            .env(PEER_VARIABLE, "mlx5_1")
-            .env(CONNECTX_VARIABLE, GUEST_SOCKET)
-            .run(&with_programs(machine, &programs))?;
-        askings.hear(kernel, &summary.kept);
-        unsteady.extend(names(&summary.unsteady, &what));
-        if !summary.is_ok() {
-            failed.push(format!("{what}: {} tests", summary.failures.len()));
+        for (suite, connectx) in parts {
+            let machine = Machine::new(Kernel::named(kernel)?).connectx(connectx);
+            let suite = suite.leave_out(other_kind);
+            let summary = suite.run(&with_programs(machine, &programs))?;
+            askings.hear(kernel, &summary.kept);
+            unsteady.extend(names(&summary.unsteady, &what));
+            if !summary.is_ok() {
+                failed.push(format!("{what}: {} tests", summary.failures.len()));
+            }
         }
     }
     report(&failed)?;
     askings.write("mlx5", options.is_part())
+}
+
+fn mlx5_suite(suite: Suite, options: &Options) -> Suite {
+    let doorbells = if options.fixed_doorbells {
+        "fixed"
+    } else {
+        "as-needed"
+    };
+    suite
+        .env(DOORBELLS_VARIABLE, doorbells)
+        .leave_out(RXE_ALONE)
+        .inventory(INVENTORY)
+        .env(DEVICE_VARIABLE, "mlx5_0")
+        .env(PEER_VARIABLE, "mlx5_1")
+        .env(CONNECTX_VARIABLE, GUEST_SOCKET)
 }
 
 /// Builds the test binaries of packages, optionally instrumented to count their lines, and the

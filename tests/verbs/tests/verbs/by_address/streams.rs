@@ -1,38 +1,23 @@
-//! Streams by address on real kernels: both ends in this process, on the one device.
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    reason = "a test fails by panicking"
-)]
+//! Streams.
 
 use std::io::{self, Read, Write};
-use std::net::SocketAddr;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use uverbs::cm;
 use uverbs::stream::{Stream, StreamListener, Streams};
+use verbs_tests::by_address::{PATIENCE, any_port, channel};
 
-/// The address of `v0`, on which the device is.
-const ADDRESS: [u8; 4] = [10, 1, 0, 1];
-const PATIENCE: Duration = Duration::from_secs(30);
 /// More than all credits together.
 const LEN: usize = 1 << 20;
 
 fn streams() -> Streams {
-    let channel = cm::ChannelOptions::new();
-    let channel = match coverage::sink() {
-        Some(sink) => channel.record(sink).open(),
-        None => channel.open(),
-    };
-    let channel = channel.expect("the connection manager");
     let pd = verbs_tests::open().alloc_pd().unwrap();
-    pd.streams().channel(&channel).build().unwrap()
+    pd.streams().channel(&channel()).build().unwrap()
 }
 
 fn listen(streams: &Streams) -> StreamListener {
-    streams.listen(SocketAddr::from((ADDRESS, 0))).unwrap()
+    streams.listen(any_port()).unwrap()
 }
 
 fn patient(stream: Stream) -> Stream {
@@ -60,7 +45,7 @@ fn text() -> Vec<u8> {
 }
 
 #[test]
-fn rxe_by_address_streams_carry_bytes_both_ways_and_end() {
+fn by_address_streams_carry_bytes_both_ways_and_end() {
     let (client, server) = (streams(), streams());
     let listener = listen(&server);
     let (here, there) = connected(&client, &listener);
@@ -88,7 +73,7 @@ fn rxe_by_address_streams_carry_bytes_both_ways_and_end() {
 }
 
 #[test]
-fn rxe_by_address_streams_tell_a_lost_peer_from_an_end() {
+fn by_address_streams_tell_a_lost_peer_from_an_end() {
     let (client, server) = (streams(), streams());
     let listener = listen(&server);
     let (here, there) = connected(&client, &listener);
