@@ -89,7 +89,8 @@ fn a_waiting_receive_ends_when_the_peer_leaves_and_its_place_is_freed() {
     let (client, server) = (Side::new(&bench), Side::new(&bench));
     let listener = server.listen();
     let (ours, theirs) = (hub(&client.pd, false), hub(&server.pd, false));
-    for _ in 0..12 {
+    // More than a hub has places.
+    for _ in 0..if cfg!(miri) { 5 } else { 12 } {
         let (here, there) = connected(&client, &ours, &theirs, &listener);
         thread::scope(|scope| {
             let waiting = scope.spawn(|| here.recv().wait(PATIENCE).map(drop));
@@ -119,7 +120,7 @@ fn a_peer_that_sends_at_once_finds_receives() {
     let bench = Bench::newest();
     let (mut client, mut server) = (Side::new(&bench), Side::new(&bench));
     let listener = server.listen();
-    for round in 0..10 {
+    for round in 0..if cfg!(miri) { 2 } else { 10 } {
         let (ours, theirs) = (hub(&client.pd, false), hub(&server.pd, false));
         // The hub is the passive side, and then the active one.
         let (first, there) = thread::scope(|scope| {

@@ -66,6 +66,7 @@ fn requests_that_nobody_takes_are_bounded_although_others_read_the_channel() {
     let idle = idle.backlog(2).build().unwrap();
     let busy = server.listen();
     let (bench, to) = (&bench, idle.local_addr());
+    let until_all_wait = Duration::from_millis(if cfg!(miri) { 20_000 } else { 200 });
     thread::scope(|scope| {
         let waiting: Vec<_> = (0..6)
             .map(|_| {
@@ -78,11 +79,7 @@ fn requests_that_nobody_takes_are_bounded_although_others_read_the_channel() {
             })
             .collect();
         // Waits on the channel, and so reads what is for the other listener.
-        assert!(
-            busy.accept_timeout(Duration::from_millis(200))
-                .unwrap()
-                .is_none()
-        );
+        assert!(busy.accept_timeout(until_all_wait).unwrap().is_none());
         assert!(bench.fake.connection_ids() <= 2 + 6 + 4);
         drop(idle);
         for refused in waiting {

@@ -254,7 +254,8 @@ fn tasks_have_limits_of_their_own() {
     let raw::CmAddress::Ip(to) = at(port) else {
         panic!("an IP address")
     };
-    let connector = || client.connector(to).timeout(Duration::from_millis(30));
+    let limit = Duration::from_millis(if cfg!(miri) { 5000 } else { 30 });
+    let connector = || client.connector(to).timeout(limit);
     let (stuck, elsewhere) = runtime().block_on(async {
         let ours = channel(&client);
         let resolved = ours.resolve(connector()).await.unwrap();

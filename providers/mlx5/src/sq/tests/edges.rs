@@ -37,7 +37,8 @@ fn no_flag_without_a_name_gets_into_a_ring() {
             queue.decode(0)
         };
         let plain = put(SendFlags::empty());
-        for at in 0..32_u32 {
+        let bits = (0..32_u32).filter(|at| !cfg!(miri) || at % 10 < 3);
+        for at in bits {
             let found = put(SendFlags::from_bits_retain(1 << at));
             let flags = match at {
                 0 => 0x80,
