@@ -7,8 +7,8 @@ use std::time::Duration;
 const LEAST: Duration = Duration::from_micros(10);
 
 /// How often others get the processor at most before a thread sleeps. On rxe with two emulated
-/// processors, answers of 64 bytes took 282 µs with one time, 255 with 24 and 217 with 48.
-const YIELDS: u32 = 32;
+/// processors, answers of 64 bytes took 172 µs with 32 times, 163 with 64 and 118 with 128.
+const YIELDS: u32 = 128;
 
 /// After how many vain attempts in a row the next ones are left out.
 const PATIENCE: u32 = 3;

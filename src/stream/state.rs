@@ -48,28 +48,8 @@ pub(super) struct After {
     pub(super) is_to_end: bool,
     /// Whether buffers came back that others may wait for.
     pub(super) is_to_tell: bool,
-    /// What may run foreign code when it is dropped.
-    pub(super) trash: Trash,
-}
-
-/// Buffers; one of them, as usual, without allocating.
-#[derive(Debug, Default)]
-pub(super) struct Trash {
-    first: Option<PooledBuffer>,
-    others: Vec<PooledBuffer>,
-}
-
-impl Trash {
-    fn push(&mut self, buffer: PooledBuffer) {
-        let other = self.first.replace(buffer);
-        self.others.extend(other);
-    }
-
-    fn extend(&mut self, buffer: Option<PooledBuffer>) {
-        if let Some(buffer) = buffer {
-            self.push(buffer);
-        }
-    }
+    /// A buffer that was not sent: its drop may run foreign code.
+    pub(super) unsent: Option<PooledBuffer>,
 }
 
 pub(super) type Step<T> = Poll<Result<T, StreamError>>;
@@ -79,12 +59,6 @@ pub(super) const INLINE: u32 = 64;
 
 /// The most messages that are copied before the device has them.
 const MOST_AT_ONCE: usize = 64;
-
-/// The bytes of a message.
-enum Payload {
-    Nothing,
-    Buffer(PooledBuffer, usize),
-}
 
 /// What became of an attempt to post.
 enum Posted {
@@ -121,9 +95,9 @@ impl State {
             wants_room,
             is_to_end,
             is_to_tell,
-            trash,
+            unsent,
         } = &self.after;
-        let is_any = *wants_room || *is_to_end || *is_to_tell || trash.first.is_some();
+        let is_any = *wants_room || *is_to_end || *is_to_tell || unsent.is_some();
         is_any.then(|| std::mem::take(&mut self.after))
     }
 
@@ -248,11 +222,8 @@ impl State {
             return Poll::Pending;
         }
         let most = most.min(self.flow.credits.into()).min(connection.room());
-        let header = Header {
-            credits: self.taken,
-            is_last: false,
-        };
-        let imms = (0..most).map(|at| if at == 0 { header.to_imm() } else { 0 });
+        let first = self.imm(false);
+        let imms = (0..most).map(|at| if at == 0 { first } else { 0 });
         match connection.post_copies(bytes, self.most(bytes), imms, &mut self.copies) {
             // Without room or a buffer it may have to wait.
             Ok((0, _)) => self.write_message(connection, bytes),
@@ -272,15 +243,12 @@ impl State {
             return Poll::Ready(Ok(0));
         }
         let most = self.most(bytes);
-        let header = Header {
-            credits: self.taken,
-            is_last: false,
-        };
+        let imm = self.imm(false);
         let posted = if bytes.len() <= most.min(INLINE as usize) {
-            let posted = connection.post_inline(bytes, header.to_imm());
+            let posted = connection.post_inline(bytes, imm);
             posted.map(|()| bytes.len())
         } else {
-            connection.post_copy(bytes, most, header.to_imm())?
+            connection.post_copy(bytes, most, imm)?
         };
         match posted {
             Ok(len) => {
@@ -313,7 +281,7 @@ impl State {
         let Some(buffer) = place.take().filter(|_| len > 0) else {
             return Poll::Ready(Ok(()));
         };
-        match self.post(connection, Payload::Buffer(buffer, len), false)? {
+        match self.post(connection, Some((buffer, len)), false)? {
             Posted::Yes => Poll::Ready(Ok(())),
             Posted::Full(buffer) => {
                 *place = buffer;
@@ -332,7 +300,7 @@ impl State {
             if !self.has_room(connection) {
                 return Poll::Pending;
             }
-            match self.post(connection, Payload::Nothing, true)? {
+            match self.post(connection, None, true)? {
                 Posted::Yes => self.is_shut_down = true,
                 Posted::Full(_) => return Poll::Pending,
             }
@@ -373,25 +341,26 @@ impl State {
             return;
         }
         // An error is kept, and returned once everything that arrived has been read.
-        let _ = self.post(connection, Payload::Nothing, false);
+        let _ = self.post(connection, None, false);
+    }
+
+    /// What accompanies the next message.
+    fn imm(&self, is_last: bool) -> u32 {
+        let header = Header {
+            credits: self.taken,
+            is_last,
+        };
+        header.to_imm()
     }
 
     fn post(
         &mut self,
         connection: &Connection,
-        payload: Payload,
+        data: Option<(PooledBuffer, usize)>,
         is_last: bool,
     ) -> Result<Posted, StreamError> {
-        let header = Header {
-            credits: self.taken,
-            is_last,
-        };
-        let (has_bytes, imm) = (!matches!(payload, Payload::Nothing), header.to_imm());
-        let data = match payload {
-            Payload::Nothing => None,
-            Payload::Buffer(buffer, len) => Some((buffer, len)),
-        };
-        let Err((error, buffer)) = connection.post_send(data, imm, is_last) else {
+        let has_bytes = data.is_some();
+        let Err((error, buffer)) = connection.post_send(data, self.imm(is_last), is_last) else {
             self.posted(u16::from(has_bytes));
             return Ok(Posted::Yes);
         };
@@ -410,7 +379,7 @@ impl State {
             self.after.wants_room = true;
             return Ok(buffer);
         }
-        self.after.trash.extend(buffer);
+        self.after.unsent = buffer;
         Err(self.lose(connection, error))
     }
 

@@ -267,12 +267,12 @@ impl Core {
             wants_room,
             is_to_end,
             is_to_tell,
-            trash,
+            unsent,
         }) = after
         else {
             return (result, false);
         };
-        drop(trash);
+        drop(unsent);
         if is_to_tell {
             self.connection.tell();
         }

@@ -101,7 +101,7 @@ impl StreamsBuilder {
     /// How long whoever takes completions polls for more before sleeping. While that finds
     /// nothing, as with a peer that takes longer to answer, it is left out more and more often: at
     /// most 31 times of 32. Once it finds something, it is always done. A thread also lets others
-    /// have the processor before it sleeps: up to 32 times while that finds something, else once.
+    /// have the processor before it sleeps: up to 128 times while that finds something, else once.
     pub fn spin(mut self, time: Duration) -> Self {
         self.spin = time;
         self

@@ -20,8 +20,8 @@ const NOISE: f64 = 0.95;
 /// Sizes of transfers, and how many of them a run makes: one after another, each answered by one;
 /// and in one direction, and then in the other.
 const SIZES: [(u32, u32, u32); 6] = [
-    (64, 1000, 5000),
-    (1 << 10, 1000, 5000),
+    (64, 1000, 20_000),
+    (1 << 10, 1000, 20_000),
     (4 << 10, 500, 2000),
     (16 << 10, 300, 1000),
     (64 << 10, 100, 400),
