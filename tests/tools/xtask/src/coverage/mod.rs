@@ -6,7 +6,7 @@ mod page;
 mod reasons;
 pub(crate) mod record;
 pub(crate) mod scan;
-mod seen;
+pub(crate) mod seen;
 
 use abi::Abi;
 use anyhow::{Context as _, bail};

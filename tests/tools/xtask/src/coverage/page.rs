@@ -23,12 +23,20 @@ made by `cargo xtask test --full --seen`); `cargo xtask ci` fails when it is not
 
 ";
 
+/// Before commands of the connection manager.
+const OF_CM: &str = "
+## Commands of the connection manager
+
+On ConnectX functions they were recorded by kind of port; RoCE between both ends on one function, InfiniBand with IP over
+it. The columns of mlx5 have what was requested on either.
+
+";
+
 /// Before what commands of the connection manager choose.
 const CHOICES: &str = "
 ## What commands of the connection manager choose
 
-Port spaces, what is queried, how groups are joined, and options. On InfiniBand functions, and between two hosts with RoCE, Debian's programs are played with (`tests/interop`),
-which is not recorded here. These rows and those of events are newer than the records of some columns, which have nothing in them then.
+Port spaces, what is queried, how groups are joined, and options. What is played with Debian's programs, on all of these devices (`tests/interop`), is not recorded here.
 
 ";
 
@@ -64,16 +72,10 @@ impl Sources<'_> {
         for name in commands.chain(&self.abi.extended_commands) {
             self.row(&mut page, name, &format!("`{}`", command(name)));
         }
-        page.push_str("\n## Commands of the connection manager\n\n");
-        self.head(&mut page, "command");
-        for name in &self.abi.cm_commands {
-            self.row(&mut page, name, &format!("`{}`", command(name)));
-        }
+        page.push_str(OF_CM);
+        self.cm_table(&mut page, "command", &self.abi.cm_commands);
         page.push_str(CHOICES);
-        self.head(&mut page, "choice");
-        for name in &self.abi.cm_choices {
-            self.row(&mut page, name, &format!("`{}`", command(name)));
-        }
+        self.cm_table(&mut page, "choice", &self.abi.cm_choices);
         self.events(&mut page);
         self.netlink(&mut page);
         page
@@ -81,14 +83,14 @@ impl Sources<'_> {
 
     fn events(&self, page: &mut String) {
         page.push_str("\n## Events of the connection manager\n\n");
-        self.head(page, "event");
+        head_of(page, "event", self.cm_columns());
         for (kind, name) in super::events() {
             let short = name.trim_start_matches("RDMA_CM_EVENT_");
             let _ = write!(
                 page,
                 "| `{short}` | core/cm/event_kind.rs `EventKind::{kind:?}` |"
             );
-            for seen in self.columns() {
+            for seen in self.cm_columns() {
                 let _ = write!(
                     page,
                     " {} |",
@@ -176,6 +178,9 @@ impl Sources<'_> {
         page.push_str("|---|---|---|---|---|---|---|---|---|\n");
         let counts = self.kinds().map(|(_, names)| self.count(&names));
         for (index, seen) in self.seen.iter().enumerate() {
+            if seen.is_of_port {
+                continue;
+            }
             let device = seen.title;
             let Some(release) = &seen.release else {
                 let _ = writeln!(
@@ -226,26 +231,43 @@ impl Sources<'_> {
 
     /// The columns of recorded devices.
     fn columns(&self) -> impl Iterator<Item = &Seen> {
+        self.cm_columns().filter(|seen| !seen.is_of_port)
+    }
+
+    /// Those of the connection manager's tables.
+    fn cm_columns(&self) -> impl Iterator<Item = &Seen> {
         self.seen.iter().filter(|seen| seen.release.is_some())
     }
 
-    fn head(&self, page: &mut String, first: &str) {
-        let _ = write!(page, "| {first} | implemented |");
-        let mut line = "|---|---|".to_owned();
-        for seen in self.columns() {
-            let _ = write!(page, " {} |", seen.title);
-            line.push_str("---|");
+    fn cm_table(&self, page: &mut String, first: &str, names: &[&'static str]) {
+        head_of(page, first, self.cm_columns());
+        for name in names {
+            let shown = format!("`{}`", command(name));
+            self.row_of(page, name, &shown, self.cm_columns());
         }
-        let _ = writeln!(page, "\n{line}");
+    }
+
+    fn head(&self, page: &mut String, first: &str) {
+        head_of(page, first, self.columns());
     }
 
     fn row(&self, page: &mut String, name: &str, shown: &str) {
+        self.row_of(page, name, shown, self.columns());
+    }
+
+    fn row_of<'s>(
+        &self,
+        page: &mut String,
+        name: &str,
+        shown: &str,
+        columns: impl Iterator<Item = &'s Seen>,
+    ) {
         let implemented = match (self.reasons.get(name), self.uses.of(name)) {
             (Some(reason), _) => format!("*{}: {}*", reason.kind.title(), reason.why),
             (None, places) => places.map(places_of).unwrap_or_default(),
         };
         let _ = write!(page, "| {shown} | {implemented} |");
-        for seen in self.columns() {
+        for seen in columns {
             let _ = write!(page, " {} |", cell(seen, name));
         }
         page.push('\n');
@@ -272,6 +294,16 @@ impl Sources<'_> {
             );
         }
     }
+}
+
+fn head_of<'s>(page: &mut String, first: &str, columns: impl Iterator<Item = &'s Seen>) {
+    let _ = write!(page, "| {first} | implemented |");
+    let mut line = "|---|---|".to_owned();
+    for seen in columns {
+        let _ = write!(page, " {} |", seen.title);
+        line.push_str("---|");
+    }
+    let _ = writeln!(page, "\n{line}");
 }
 
 fn cell(seen: &Seen, name: &str) -> String {

@@ -104,6 +104,17 @@ impl RequestsByKernel {
         }
     }
 
+    /// The same, of what was requested of the connection manager.
+    pub(crate) fn hear_cm(&mut self, kernel: &str, lines: &BTreeSet<String>) {
+        let is_cm = |line: &&String| line.contains("RDMA_USER_CM");
+        if lines.iter().any(|line| is_cm(&line)) {
+            let wanted = lines
+                .iter()
+                .filter(|line| line.contains("# ") || is_cm(line));
+            self.hear(kernel, &wanted.cloned().collect());
+        }
+    }
+
     /// Writes all of it; see [`Requests::write`].
     pub(crate) fn write(self, device: &str, add: bool) -> anyhow::Result<()> {
         let mut by_kernel = self.0.into_iter();

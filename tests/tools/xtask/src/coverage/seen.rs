@@ -13,9 +13,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
 
+/// Kinds of ports, of which only what they requested of the connection manager is recorded, and
+/// shown.
+pub(crate) const OF_PORTS: [&str; 2] = ["ib", "roce"];
+
 /// The kinds of devices that tests run on, with the kernels of each, in the order of the page's
 /// columns.
-pub(super) const COLUMNS: [(&str, &str, &str); 10] = [
+const COLUMNS: [(&str, &str, &str); 16] = [
     ("unit", "", "unit"),
     ("fake", "", "fake"),
     ("rxe", "5.10", "rxe 5.10"),
@@ -26,6 +30,12 @@ pub(super) const COLUMNS: [(&str, &str, &str); 10] = [
     ("mlx5", "6.1", "mlx5 6.1"),
     ("mlx5", "6.12", "mlx5 6.12"),
     ("mlx5", "newest", "mlx5 newest"),
+    ("ib", "6.1", "InfiniBand 6.1"),
+    ("ib", "6.12", "InfiniBand 6.12"),
+    ("ib", "newest", "InfiniBand newest"),
+    ("roce", "6.1", "RoCE 6.1"),
+    ("roce", "6.12", "RoCE 6.12"),
+    ("roce", "newest", "RoCE newest"),
 ];
 
 /// What accompanies a command inside INVOKE_WRITE; the records have only the command.
@@ -57,6 +67,8 @@ pub(super) enum Answer {
 pub(super) struct Seen {
     /// The column's title.
     pub(super) title: &'static str,
+    /// Whether it is of one kind of port.
+    pub(super) is_of_port: bool,
     /// The kernel's release; `None` if no test has been recorded.
     pub(super) release: Option<String>,
     answers: BTreeMap<String, BTreeSet<(Answer, Way)>>,
@@ -80,7 +92,12 @@ impl Seen {
             } else {
                 String::new()
             };
-            Self::parse(title, &text).with_context(|| format!("understanding {}", path.display()))
+            let seen = Self::parse(title, &text)
+                .with_context(|| format!("understanding {}", path.display()))?;
+            Ok(Self {
+                is_of_port: OF_PORTS.contains(&device),
+                ..seen
+            })
         };
         COLUMNS.into_iter().map(column).collect()
     }
@@ -88,6 +105,7 @@ impl Seen {
     fn parse(title: &'static str, text: &str) -> anyhow::Result<Self> {
         let mut seen = Self {
             title,
+            is_of_port: false,
             release: None,
             answers: BTreeMap::new(),
         };

@@ -2,6 +2,7 @@
 
 use super::{Options, QUICK_KERNEL, Way, kernels, old_rxe, require};
 use crate::coverage::record::{MARK, REPORT, RequestsByKernel};
+use crate::coverage::seen::OF_PORTS;
 use crate::lines::measure::{COUNTING, FILE, VARIABLE};
 use anyhow::bail;
 use std::time::Duration;
@@ -130,6 +131,7 @@ pub(crate) fn mlx5(options: &Options, unsteady: &mut Vec<String>) -> anyhow::Res
         &OF_MLX5
     };
     let (binaries, mut programs) = build(packages, options.counts.is_some())?;
+    let mut by_port = OF_PORTS.map(|port| (port, RequestsByKernel::default()));
     if !programs.iter().any(|program| program.name == INVENTORY) {
         // Of a package whose tests are left out.
         let inventory = ["build", "--package", ANY, "--bin", INVENTORY];
@@ -183,6 +185,11 @@ pub(crate) fn mlx5(options: &Options, unsteady: &mut Vec<String>) -> anyhow::Res
             let suite = suite.leave_out(other_kind);
             let summary = suite.run(&with_programs(machine, &programs))?;
             askings.hear(kernel, &summary.kept);
+            for (port, askings) in &mut by_port {
+                if *port == function.name() {
+                    askings.hear_cm(kernel, &summary.kept);
+                }
+            }
             unsteady.extend(names(&summary.unsteady, &what));
             if !summary.is_ok() {
                 failed.push(format!("{what}: {} tests", summary.failures.len()));
@@ -190,6 +197,9 @@ pub(crate) fn mlx5(options: &Options, unsteady: &mut Vec<String>) -> anyhow::Res
         }
     }
     report(&failed)?;
+    for (port, askings) in by_port {
+        askings.write(port, options.is_part())?;
+    }
     askings.write("mlx5", options.is_part())
 }
 
