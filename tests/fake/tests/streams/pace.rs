@@ -12,8 +12,8 @@ use uverbs::stream::Stream;
 use crate::tasks::{drive, in_time, runtime};
 use crate::{End, Numbers, connected, connector, text};
 
-const ROUNDS: u64 = 100;
-const TEXT: usize = 3000;
+const ROUNDS: u64 = if cfg!(miri) { 1 } else { 100 };
+const TEXT: usize = if cfg!(miri) { 600 } else { 3000 };
 
 /// One time in a few, a moment in which the other side goes on.
 fn rest(numbers: &mut Numbers) {
