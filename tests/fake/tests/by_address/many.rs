@@ -66,19 +66,25 @@ fn requests_that_nobody_takes_are_bounded_although_others_read_the_channel() {
     let idle = idle.backlog(2).build().unwrap();
     let busy = server.listen();
     let (bench, to) = (&bench, idle.local_addr());
-    let until_all_wait = Duration::from_millis(if cfg!(miri) { 20_000 } else { 200 });
+    let until_all_wait = Duration::from_millis(if cfg!(miri) { 5000 } else { 200 });
+    let ready = &AtomicUsize::new(0);
     thread::scope(|scope| {
         let waiting: Vec<_> = (0..6)
             .map(|_| {
                 scope.spawn(move || {
                     let client = Side::new(bench);
-                    let resolved = client.resolve(to);
-                    let refused = resolved.connect(client.prepare()).unwrap_err();
+                    let (resolved, prepared) = (client.resolve(to), client.prepare());
+                    ready.fetch_add(1, Ordering::Relaxed);
+                    let refused = resolved.connect(prepared).unwrap_err();
                     refused.cause.reason()
                 })
             })
             .collect();
         // Waits on the channel, and so reads what is for the other listener.
+        while ready.load(Ordering::Relaxed) < waiting.len() {
+            let moment = Duration::from_millis(20);
+            assert!(busy.accept_timeout(moment).unwrap().is_none());
+        }
         assert!(busy.accept_timeout(until_all_wait).unwrap().is_none());
         assert!(bench.fake.connection_ids() <= 2 + 6 + 4);
         drop(idle);
