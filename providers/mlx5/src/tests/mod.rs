@@ -14,8 +14,8 @@ pub(crate) fn native(bytes: &[u8]) -> String {
     })
 }
 
-/// The most steps of a script that has up to `steps` elsewhere: the interpreter takes a good part of
-/// a second for each.
+/// The most steps of a script that has up to `steps` elsewhere: the interpreter takes a good part
+/// of a second for each.
 pub(crate) const fn shorter(steps: usize) -> usize {
     if cfg!(miri) { steps / 5 } else { steps }
 }
