@@ -17,6 +17,7 @@
 
 mod action;
 mod adapter;
+mod copies;
 mod crypto;
 mod data_direct;
 mod dc;

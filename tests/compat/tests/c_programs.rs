@@ -263,6 +263,31 @@ fn streams_fail_alone_and_are_reset() {
     assert_eq!(said[0], said[1], "ours (left), Debian's (right)");
 }
 
+/// Copies by the device, on a device that makes them and on one that does not.
+#[test]
+fn the_device_copies_local_memory() {
+    let model = Connectx::new(&[Function::Ib]).copies();
+    let said = on_model(model, &[Ours, Debian], "copies");
+    let ours = &said[0];
+    for what in [
+        "caps 0: mask 1, most 16777216",
+        "unreliable: none, 95",
+        "short: 1, id 1, status 0, opcode 137",
+        "differ: 0, 0, around 0 0 0",
+        "none: 22, too long: 22",
+        "dynamic: there, ready: 0",
+        "failed: 1, id 4, status 4",
+        "queried 0, state 6",
+        "gone: 0 0 0",
+    ] {
+        assert!(ours.contains(what), "{what}: {ours}");
+    }
+    assert_eq!(said[0], said[1], "ours (left), Debian's (right)");
+    let without = on_model(Connectx::new(&[Function::Ib]), &[Ours, Debian], "copies");
+    assert!(without[0].contains("reliable: none, 95"), "{}", without[0]);
+    assert_eq!(without[0], without[1], "ours (left), Debian's (right)");
+}
+
 /// Gives the other end of the cable to a host of its own.
 const OTHER_HOST: &str = "set -e; ip netns add there; ip link set v1 netns there; \
                           ip -n there addr add 10.1.0.2/24 dev v1; ip -n there link set v1 up";

@@ -55,6 +55,17 @@ pub fn masked_atomic(
     batch.submit()
 }
 
+/// Posts a copy of local memory by the device, which completes.
+///
+/// # Errors
+/// Those of posting.
+pub fn copy(qp: &mut QueuePair, wr_id: u64, from: &Sge, to: &Sge) -> Result<(), PostError> {
+    let mut batch = qp.send_batch();
+    // SAFETY: both are memory of regions that the test keeps, and waits for the completion.
+    unsafe { batch.push_copy(wr_id, SendFlags::SIGNALED, from, to) }?;
+    batch.submit()
+}
+
 /// Changes an indirect key, signaled.
 ///
 /// # Errors

@@ -44,6 +44,12 @@ pub struct GeneralCaps {
     pub rts2rts_lag_port: bool,
     /// Connections that are ready to send can get another source port of UDP.
     pub rts2rts_udp_source_port: bool,
+    /// Send queues copy local memory (`dma_mmo_sq`).
+    pub copies_by_send_queues: bool,
+    /// Queue pairs copy local memory once they are allowed to (`dma_mmo_qp`).
+    pub copies_by_queue_pairs: bool,
+    /// log₂ of the bytes of a copy; 0: 2 GiB.
+    pub log_max_copy: u8,
     /// Kinds of general objects, one bit each.
     pub general_objects: u64,
 }
@@ -115,7 +121,22 @@ impl GeneralCaps {
             lag_tx_port_affinity: flag(0x4c, 7),
             rts2rts_lag_port: flag(0x28, 13),
             rts2rts_udp_source_port: flag(0x28, 14),
+            copies_by_send_queues: flag(0x28, 12),
+            copies_by_queue_pairs: flag(0xe8, 23),
+            log_max_copy: reply.get(cap(field(0x0c, 20, 16))) as u8,
             general_objects: reply.get_wide(Wide(CAPS + 0x80)),
+        }
+    }
+}
+
+impl GeneralCaps {
+    /// The most bytes that one request copies from local memory to local memory; 0 if the device
+    /// does not.
+    pub fn max_copy(&self) -> u64 {
+        match self.log_max_copy {
+            _ if !self.copies_by_send_queues && !self.copies_by_queue_pairs => 0,
+            0 => 1 << 31,
+            log => 1 << log.min(31),
         }
     }
 }
@@ -200,7 +221,7 @@ mod tests {
 
     #[test]
     fn each_general_capability_has_its_own_bits() {
-        let each: [Capability<GeneralCaps>; 11] = [
+        let each: [Capability<GeneralCaps>; 14] = [
             (0x10, 1 << 15, |caps| caps.event_cap = true),
             (0x24, 1 << 29, |caps| caps.qpc_extension = true),
             (0x40, 1 << 4, |caps| caps.qos = true),
@@ -210,6 +231,9 @@ mod tests {
             (0x4c, 1 << 7, |caps| caps.lag_tx_port_affinity = true),
             (0x28, 1 << 13, |caps| caps.rts2rts_lag_port = true),
             (0x28, 1 << 14, |caps| caps.rts2rts_udp_source_port = true),
+            (0x28, 1 << 12, |caps| caps.copies_by_send_queues = true),
+            (0xe8, 1 << 23, |caps| caps.copies_by_queue_pairs = true),
+            (0x0c, 0x1f << 16, |caps| caps.log_max_copy = 31),
             (0x80, 1, |caps| caps.general_objects = 1 << 32),
             (0x84, 1, |caps| caps.general_objects = 1),
         ];

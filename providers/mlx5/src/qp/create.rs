@@ -246,6 +246,7 @@ impl<'a> Draft<'a> {
             streams: Some(special.stream_count()).filter(|&streams| streams != 1),
             ethernet: self.ethernet,
             unnumbered: (!is_numbered).then(|| Arc::clone(context.trackers())),
+            copies: None,
         };
         let mut created = QueuePair {
             send: Sends::new(init.kind, send),

@@ -17,6 +17,7 @@ pub struct QpExtra {
     /// Small messages are delivered in completions: the caller who requested it upholds the
     /// contract of [`scattering`](Self::scattering).
     pub(crate) scatters: bool,
+    copies: bool,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -48,7 +49,7 @@ impl QpExtra {
     fn of(variety: Variety) -> Self {
         Self {
             variety,
-            scatters: false,
+            ..Self::default()
         }
     }
 
@@ -70,8 +71,32 @@ impl QpExtra {
         }
     }
 
+    /// `MLX5DV_QP_EX_WITH_MEMCPY`—the same with copies by the device
+    /// ([`put_copy`](QueuePair::put_copy)): reliable connections and DC initiators, on devices that
+    /// have them. Two more system calls, and one whenever it is initialised.
+    #[must_use]
+    pub fn with_copies(self) -> Self {
+        Self {
+            copies: true,
+            ..self
+        }
+    }
+
     /// Creates the queue pair.
     pub(crate) fn create(
+        &self,
+        context: &Context,
+        pd: &ProtectionDomain,
+        init: &QpInit<'_>,
+    ) -> Result<QueuePair> {
+        let mut created = self.create_plain(context, pd, init)?;
+        if self.copies {
+            created.prepare_copies(context, pd)?;
+        }
+        Ok(created)
+    }
+
+    fn create_plain(
         &self,
         context: &Context,
         pd: &ProtectionDomain,

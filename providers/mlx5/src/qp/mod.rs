@@ -1,5 +1,6 @@
 //! Queue pairs.
 
+mod copies;
 mod create;
 mod dc;
 mod ece;
@@ -42,6 +43,7 @@ use crate::sq::{SendRing, UsualSend};
 use crate::tracker::registration::Reports;
 use crate::tracker::table::Trackers;
 use crate::tracker::{QueuePairTracker, Receives};
+use copies::Copies;
 use create::Parent;
 pub use dc::Streams;
 use ece::Establishment;
@@ -81,6 +83,7 @@ struct Rare {
     /// For a target whose completions carry the device's number: where its number is registered
     /// once it is known.
     unnumbered: Option<Arc<Trackers>>,
+    copies: Option<Copies>,
 }
 
 impl Rare {

@@ -29,6 +29,9 @@ impl QueuePair {
         if let Some(state) = attr.state {
             self.entered(state);
         }
+        if attr.state == Some(QpState::Init) {
+            self.allow_copies()?;
+        }
         Ok(())
     }
 

@@ -401,7 +401,7 @@ impl SendRing {
 
     /// The same with a kind of completion of the vendor's.
     #[inline]
-    fn commit_as(
+    pub(crate) fn commit_as(
         &mut self,
         wr_id: u64,
         flags: SendFlags,

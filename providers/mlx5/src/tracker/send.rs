@@ -124,11 +124,15 @@ impl SentKind {
     pub(crate) const KEY_CHANGE: Self = Self(RARE | WcOpcode::BindMw.raw() as u64);
     /// A request that was composed elsewhere.
     pub(crate) const RAW: Self = Self(RARE);
+    /// A copy by the device.
+    pub(crate) const COPY: Self = Self(RARE | WcOpcode::LocalInvalidate.raw() as u64);
 
     /// The opcode of any kind, rare ones too.
     pub(crate) const fn any_opcode(self) -> WcOpcode {
+        const COPY: u64 = SentKind::COPY.0;
         match self.0 & (RARE | 7) {
             RARE => WcOpcode::Driver2,
+            COPY => WcOpcode::Driver3,
             rare if rare & RARE != 0 => WcOpcode::Driver1,
             _ => self.opcode(),
         }
@@ -375,6 +379,7 @@ mod tests {
         let kinds = [
             (SentKind::KEY_CHANGE, WcOpcode::Driver1),
             (SentKind::RAW, WcOpcode::Driver2),
+            (SentKind::COPY, WcOpcode::Driver3),
         ];
         for unordered in [false, true] {
             let tracker = QueuePairTracker::new(4, Receives::None);

@@ -15,7 +15,7 @@ pub(crate) mod sizes;
 pub(crate) mod umr;
 
 pub use place::Place;
-use uverbs_core::types::{Remote, SendFlags, Sge};
+use uverbs_core::types::{LocalKey, Remote, SendFlags, Sge};
 
 /// The unit in which the size of work requests is counted: 16 bytes, as two words in memory order.
 pub type Unit = [u64; 2];
@@ -46,6 +46,8 @@ pub(crate) mod opcode {
     pub(crate) const MASKED_FETCH_ADD: u32 = EXTENDED | 0x15;
     pub(crate) const SET_PSV: u32 = 0x20;
     pub(crate) const UMR: u32 = 0x25;
+    /// A memory-to-memory operation: modifier 1, a copy.
+    pub(crate) const COPY: u32 = 1 << 24 | 0x2f;
 }
 
 /// Flags of the control segment.
@@ -197,6 +199,11 @@ pub(crate) const fn masked_fetch_add(add: u64, boundary: u64) -> Unit {
 #[inline]
 pub(crate) const fn data(sge: &Sge) -> Unit {
     [words(sge.length, sge.key.raw()), sge.address.to_be()]
+}
+
+/// Where a memory-to-memory operation writes what it has to say.
+pub(crate) const fn scratch(key: LocalKey, address: u64) -> Unit {
+    [words(0, key.raw()), address.to_be()]
 }
 
 /// The end mark of a receive request with fewer scatter/gather entries than it could have.

@@ -1,4 +1,4 @@
-//! Requests of `mlx5dv_qp_ex` that change keys, and raw ones, composed between `ibv_wr_start` and
+//! Requests of `mlx5dv_qp_ex` that change keys, raw ones, and copies by the device, composed between `ibv_wr_start` and
 //! `ibv_wr_complete`.
 //!
 //! # Safety
@@ -32,6 +32,8 @@ pub(crate) enum Request {
     Change(Change),
     /// As it is, in units.
     Raw(Vec<Unit>),
+    /// A copy by the device, from one place to another.
+    Copy(Sge, Sge),
 }
 
 /// A change of a key.
@@ -138,6 +140,8 @@ impl Request {
             }
             // SAFETY: the program answers for what a request does that it composed itself.
             Self::Raw(units) => unsafe { own.put_raw(wr_id, units) },
+            // SAFETY: as above.
+            Self::Copy(from, to) => unsafe { own.put_copy(wr_id, flags, from, to) },
         };
         put.map_err(|error| match error {
             PostError::TooManySges { .. } => Code::NO_ROOM,
@@ -279,6 +283,28 @@ pub(super) extern "C" fn map_interleaved(
     configure(qp, key, 2, In::of(&raw const BOTH));
     set_access_flags(qp, access);
     set_layout_interleaved(qp, repeats, count, first);
+}
+
+/// No bytes, and more than the device copies at a time, are EINVAL.
+pub(super) extern "C" fn copy(
+    qp: Handle<Extended>,
+    to_key: u32,
+    to: u64,
+    from_key: u32,
+    from: u64,
+    length: usize,
+) {
+    composing(qp, |own, batch| {
+        let length = u32::try_from(length).map_err(|_| Code::INVALID)?;
+        let place = |address, key| Sge {
+            address,
+            length,
+            key: LocalKey::from_raw(key),
+        };
+        let request = Request::Copy(place(from, from_key), place(to, to_key));
+        batch.keep(own, What::Vendors(Box::new(request)));
+        Ok(())
+    });
 }
 
 /// The number of units is in the last byte of the first word of the control segment's second half.

@@ -73,6 +73,7 @@ fn slots_with(streams: bool, operations: u64, kind: QpType) -> mlx5dv_qp_ex {
     }
     if operations != 0 {
         slots.wr_raw_wqe = changes::raw_wqe as Slot;
+        slots.wr_memcpy = changes::copy as Slot;
     }
     if operations != 0 && kind == QpType::Rc {
         slots.wr_mr_interleaved = changes::map_interleaved as Slot;
@@ -146,10 +147,11 @@ const SCATTERING: u32 = 1 << 3 | 1 << 4;
 /// `enum mlx5dv_dc_type`.
 const TARGET: u32 = 1;
 const INITIATOR: u32 = 2;
-/// `MLX5DV_QP_EX_WITH_…`: keys by an older or newer function, and raw requests. Copies by the
-/// device are not supported.
+/// `MLX5DV_QP_EX_WITH_…`: keys by an older or newer function, raw requests, and copies by the
+/// device.
 const CHANGES_KEYS: u64 = 0b0111;
 const RAW: u64 = 0b1000;
+const COPIES: u64 = 0b1_0000;
 
 /// The vendor's operations that a queue pair is created with.
 fn operations(attr: &mlx5dv_qp_init_attr, kind: QpType) -> Answer<u64> {
@@ -157,7 +159,8 @@ fn operations(attr: &mlx5dv_qp_init_attr, kind: QpType) -> Answer<u64> {
         return Ok(0);
     }
     let known = match kind {
-        QpType::Rc => CHANGES_KEYS | RAW,
+        QpType::Rc => CHANGES_KEYS | RAW | COPIES,
+        QpType::Driver => RAW | COPIES,
         _ => RAW,
     };
     match attr.send_ops_flags & !known {
@@ -213,7 +216,11 @@ extern "C" fn mlx5dv_create_qp(
             Ok(vendor) => {
                 let streams = vendor.comp_mask & HAS_STREAMS != 0;
                 let operations = operations(vendor, kind)?;
-                (wanted(vendor)?, slots_with(streams, operations, kind))
+                let mut extra = wanted(vendor)?;
+                if operations & COPIES != 0 {
+                    extra = Some(extra.unwrap_or_default().with_copies());
+                }
+                (extra, slots_with(streams, operations, kind))
             }
             Err(_) => (None, slots()),
         };

@@ -9,7 +9,7 @@ use std::ffi::c_int;
 
 use uverbs_core::types::AtomicCap;
 use uverbs_mlx5::devx::Devx;
-use uverbs_mlx5::prm::{Field, Mailbox, bit, field};
+use uverbs_mlx5::prm::{Field, GeneralCaps, Mailbox, bit, field};
 
 use super::abi::{
     mlx5dv_context, mlx5dv_cqe_comp_caps, mlx5dv_dci_streams_caps, mlx5dv_reg,
@@ -110,6 +110,7 @@ mod mask {
     pub(super) const LAG_PORTS: u64 = 1 << 9;
     pub(super) const SIGNATURES: u64 = 1 << 10;
     pub(super) const DCI_STREAMS: u64 = 1 << 11;
+    pub(super) const COPIES: u64 = 1 << 12;
     pub(super) const CRYPTO: u64 = 1 << 13;
     pub(super) const DC_READS: u64 = 1 << 14;
     pub(super) const REGISTER_C0: u64 = 1 << 15;
@@ -138,8 +139,8 @@ fn flags(own: &uverbs_mlx5::Context) -> u64 {
     set.fold(0, |bits, (flag, _)| bits | flag)
 }
 
-/// Fills in what is wanted and there. Copies by the device and flow actions
-/// are not reported, because the functions for them are not there; nor is the address of the clock.
+/// Fills in what is wanted and there. Flow actions are not reported, because the functions for them
+/// are not there; nor is the address of the clock.
 fn fill(context: &Context, attr: &mut mlx5dv_context) -> Answer<()> {
     let own = own(context)?;
     let caps = own.caps();
@@ -205,8 +206,12 @@ fn fill(context: &Context, attr: &mut mlx5dv_context) -> Answer<()> {
     if offer(mask::CRYPTO) {
         attr.crypto_caps = crypto::caps(context);
     }
-    if wanted & (mask::DC_READS | mask::LAG_PORTS) != 0 {
+    if wanted & (mask::DC_READS | mask::LAG_PORTS | mask::COPIES) != 0 {
         let general = group(context, GENERAL);
+        if offer(mask::COPIES) {
+            let most = GeneralCaps::parse(&general).max_copy();
+            attr.max_wr_memcpy_length = usize::try_from(most).unwrap_or(usize::MAX);
+        }
         if offer(mask::DC_READS) {
             attr.max_dc_rd_atom = 1 << general.get(LOG_READS_OF_DC);
             attr.max_dc_init_rd_atom = 1 << general.get(LOG_READS_AT_DC);

@@ -8,6 +8,7 @@
 
 mod clock;
 mod compressed;
+mod copies;
 mod dc;
 mod devx;
 mod dmabuf;

@@ -60,6 +60,9 @@ struct Arguments {
     /// Let DC initiators have streams, which fail one by one.
     #[arg(long)]
     streams: bool,
+    /// Let queue pairs copy local memory (memory-to-memory operations).
+    #[arg(long)]
+    copies: bool,
     /// Let rate limits and bandwidth caps of scheduling elements take effect.
     #[arg(long)]
     shaper: bool,
@@ -104,6 +107,7 @@ impl Arguments {
             encryption: self.encryption,
             extended_memory: self.extended_memory,
             streams: self.streams,
+            copies: self.copies,
             strict: self.strict,
         })
     }

@@ -198,6 +198,7 @@ pub(crate) struct RecvRing {
 
 /// A queue pair.
 #[derive(Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a state of its own")]
 pub(crate) struct QueuePair {
     pub(crate) context: Vec<u8>,
     pub(crate) extension: Vec<u8>,
@@ -224,6 +225,8 @@ pub(crate) struct QueuePair {
     pub(crate) ece: u32,
     /// Streams of a DC initiator that are in error.
     pub(crate) failed_streams: BTreeSet<u16>,
+    /// Whether it makes copies.
+    pub(crate) copies: bool,
 }
 
 impl QueuePair {

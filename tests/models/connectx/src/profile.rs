@@ -95,6 +95,8 @@ pub struct FunctionConfig {
     pub extended_memory: bool,
     /// Whether DC initiators have streams, which fail one by one.
     pub streams: bool,
+    /// Whether queue pairs copy local memory.
+    pub copies: bool,
     /// Whether the first bytes of each frame have to be in the work request itself, as a ConnectX-4
     /// requires.
     pub inline_headers: bool,
@@ -127,6 +129,7 @@ impl FunctionConfig {
             encryption: false,
             extended_memory: false,
             streams: false,
+            copies: false,
             inline_headers: false,
             ece: ECE_VERSION | ECE_OPTIONS[usize::from(index % 2)],
             adapter: None,
@@ -222,6 +225,10 @@ impl FunctionConfig {
                 general::LOG_MAX_STREAMS.set(&mut page, limit::LOG_STREAMS);
                 general::LOG_MAX_FAILED_STREAMS.set(&mut page, limit::LOG_STREAMS);
             }
+            if self.copies {
+                general::COPIES.set(&mut page, 1);
+                general::LOG_MAX_COPY.set(&mut page, limit::LOG_COPY);
+            }
             general::STEERING_MEMORY.set(&mut page, u32::from(self.extended_memory));
             match self.kind {
                 FunctionKind::InfiniBand => general::IB_VIRT.set(&mut page, 1),
@@ -280,6 +287,7 @@ pub(crate) mod limit {
     pub(crate) const LOG_SRQ: u32 = 15;
     pub(crate) const LOG_MSG: u32 = 30;
     pub(crate) const LOG_STREAMS: u32 = 10;
+    pub(crate) const LOG_COPY: u32 = 24;
     pub(crate) const WQE: usize = 1024;
     pub(crate) const RATES: u32 = 128;
     pub(crate) const ROCE_ADDRESSES: u32 = 128;

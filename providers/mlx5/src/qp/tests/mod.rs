@@ -1,6 +1,7 @@
 //! Queue pairs on a kernel that answers by a script.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
+mod copies;
 mod creation;
 mod entropy;
 mod posting;

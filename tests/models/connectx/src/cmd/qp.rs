@@ -85,6 +85,7 @@ pub(super) fn create(command: &mut Command<'_>) -> Outcome {
         last_wqe: false,
         ece,
         failed_streams: std::collections::BTreeSet::new(),
+        copies: false,
     };
     pair.enter(QpState::Reset);
     let uid = command.uid;
@@ -207,6 +208,17 @@ pub(super) fn modify(command: &mut Command<'_>, opcode: u16) -> Outcome {
     if resets_stream {
         reset_stream(command, number)?;
     }
+    let sets_copies = opcode == op::INIT2INIT_QP
+        && command::qp::EXT.is_set(command.input)
+        && command.get(command::qp::EXT_MASK_LOW) & qp::ext::MASK_COPIES != 0;
+    if sets_copies {
+        let extension = command.context(command::qp::EXT_CTX, qp::ext::LEN);
+        let has_copies = command.device.config.copies;
+        let pair = command.device.qps.of_mut(number, uid)?;
+        let fits = matches!(pair.service, Service::Rc | Service::DcInitiator);
+        require(has_copies && fits, Rule::ServiceType)?;
+        pair.copies = qp::ext::COPIES.is_set(&extension);
+    }
     if takes_ece(opcode) {
         establish(command, number)?;
     }
@@ -224,6 +236,7 @@ pub(super) fn modify(command: &mut Command<'_>, opcode: u16) -> Outcome {
                 pair.recv.consumer = 0;
             }
             pair.established = false;
+            pair.copies = false;
             pair.last_wqe = false;
             pair.blocked_until = 0;
             command.device.forget_page_faults(number);

@@ -5,6 +5,7 @@ pub(crate) mod atomic;
 pub(crate) mod completion;
 mod compose;
 pub(crate) mod compress;
+mod copy;
 mod ethernet;
 pub(crate) mod event;
 mod fabric;

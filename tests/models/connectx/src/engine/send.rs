@@ -4,6 +4,7 @@ use crate::device::Device;
 use crate::engine::atomic::is_masked;
 use crate::engine::completion::{self, Completion, Opcode, Syndrome};
 use crate::engine::compose::{Unfit, length_hint, message};
+use crate::engine::copy;
 use crate::engine::fabric::Fabric;
 use crate::engine::flush;
 use crate::engine::message::{Answer, Message, PSN_MASK, ack_timeout};
@@ -216,6 +217,12 @@ impl Fabric {
                         device.report("memory registration request", reason);
                         Verdict::Failed(Syndrome::LocalQpOperation)
                     }
+                };
+            }
+            opcode::MMO if device.config.copies => {
+                return match copy::apply(device, request.control, bytes, qpn) {
+                    Ok(length) => Verdict::Done(length),
+                    Err(syndrome) => Verdict::Failed(syndrome),
                 };
             }
             _ => {}

@@ -20,6 +20,7 @@ pub(crate) mod opcode {
     pub(crate) const MASKED_FETCH_ADD: u8 = 0x15;
     pub(crate) const SET_PSV: u8 = 0x20;
     pub(crate) const UMR: u8 = 0x25;
+    pub(crate) const MMO: u8 = 0x2f;
 }
 
 /// Length of the control segment, and the unit of all sizes.
@@ -131,7 +132,7 @@ pub(crate) fn parse(bytes: &[u8], service: Service) -> Result<WorkRequest, Malfo
         segments: Vec::new(),
         inline: None,
     };
-    let whole = [opcode::NOP, opcode::UMR, opcode::SET_PSV];
+    let whole = [opcode::NOP, opcode::UMR, opcode::SET_PSV, opcode::MMO];
     if whole.contains(&control.opcode) {
         return Ok(request);
     }

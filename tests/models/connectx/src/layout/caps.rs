@@ -34,6 +34,8 @@ pub(crate) mod general {
     pub(crate) const SIGNATURE_CRC64: Field = bit(0x28, 24);
     pub(crate) const SIGNATURE_CRC32C: Field = bit(0x28, 23);
     pub(crate) const RTS2RTS_SOURCE_PORT: Field = bit(0x28, 14);
+    pub(crate) const COPIES: Field = bit(0xe8, 23);
+    pub(crate) const LOG_MAX_COPY: Field = field(0x0c, 20, 16);
     pub(crate) const LOG_MAX_RA_REQ_QP: Field = field(0x28, 21, 16);
     pub(crate) const LOG_MAX_RA_RES_QP: Field = field(0x28, 5, 0);
     pub(crate) const NIC_FLOW_TABLE: Field = bit(0x34, 25);

@@ -71,16 +71,20 @@ pub(crate) mod path {
 
 /// `qpc_ext`, relative to its start: the queue groups that schedule the two sides of a queue pair.
 pub(crate) mod ext {
-    use super::{Field, field, word};
+    use super::{Field, bit, field, word};
     pub(crate) const LEN: usize = 192;
     pub(crate) const GROUP_REQUESTER: Field = word(0x04);
     pub(crate) const GROUP_RESPONDER: Field = word(0x08);
     /// A stream of a DC initiator whose error is over.
     pub(crate) const STREAM: Field = field(0x00, 15, 0);
+    /// Whether the queue pair makes copies.
+    pub(crate) const COPIES: Field = bit(0x00, 29);
     /// Bit of the extended mask that selects the stream.
     pub(crate) const MASK_STREAM: u32 = 1 << 0;
     /// The one that selects the queue groups.
     pub(crate) const MASK_QUEUE_GROUP: u32 = 1 << 1;
     /// The one that selects the source port of UDP, which is in the primary path.
     pub(crate) const MASK_SOURCE_PORT: u32 = 1 << 2;
+    /// The one that selects whether it makes copies.
+    pub(crate) const MASK_COPIES: u32 = 1 << 3;
 }

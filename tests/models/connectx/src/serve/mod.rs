@@ -50,6 +50,8 @@ pub struct Service {
     pub extended_memory: bool,
     /// Whether DC initiators have streams, which fail one by one.
     pub streams: bool,
+    /// Whether queue pairs copy local memory.
+    pub copies: bool,
     /// The adapter that the functions are modelled on.
     pub adapter: Option<Arc<Adapter>>,
     /// Whether the first report of incorrect use ends the server with an error.
@@ -130,6 +132,7 @@ pub fn serve(service: &Service, trace: Arc<Trace>) -> Result<(), ServeError> {
             encryption: service.encryption,
             extended_memory: service.extended_memory,
             streams: service.streams,
+            copies: service.copies,
             adapter: service.adapter.clone(),
             inline_headers: ethernet_before % 2 == 1,
             ..FunctionConfig::numbered(*kind, number)

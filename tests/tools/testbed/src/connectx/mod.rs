@@ -95,6 +95,7 @@ pub struct Connectx {
     encryption: bool,
     extended_memory: bool,
     streams: bool,
+    copies: bool,
     subnet_administrator: bool,
     ip_over_infiniband: bool,
     time_divisor: Option<u32>,
@@ -116,6 +117,7 @@ impl Connectx {
             encryption: false,
             extended_memory: false,
             streams: false,
+            copies: false,
             subnet_administrator: false,
             ip_over_infiniband: false,
             time_divisor: None,
@@ -185,6 +187,13 @@ impl Connectx {
     #[must_use]
     pub fn streams(mut self) -> Self {
         self.streams = true;
+        self
+    }
+
+    /// Queue pairs copy local memory.
+    #[must_use]
+    pub fn copies(mut self) -> Self {
+        self.copies = true;
         self
     }
 
@@ -268,6 +277,7 @@ impl Connectx {
             (self.encryption, "--encryption"),
             (self.extended_memory, "--extended-memory"),
             (self.streams, "--streams"),
+            (self.copies, "--copies"),
             (self.subnet_administrator, "--subnet-administrator"),
         ] {
             if wanted {

@@ -235,7 +235,7 @@ fn machine(
     if let Device::Connectx(function) = device {
         let mut connectx = Connectx::new(&[function, function]).blueflame();
         if !options.record {
-            connectx = connectx.on_demand_paging();
+            connectx = connectx.on_demand_paging().copies();
         }
         if options.signatures {
             connectx = connectx.signatures().encryption();

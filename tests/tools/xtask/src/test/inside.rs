@@ -148,6 +148,7 @@ pub(crate) fn mlx5(options: &Options, unsteady: &mut Vec<String>) -> anyhow::Res
         println!("\n     Running the mlx5 tests ({what})");
         let connectx = testbed::Connectx::new(&[function; 2])
             .blueflame()
+            .copies()
             .time_divisor(TIME_DIVISOR);
         // With on-demand paging the kernel registers memory by work requests, otherwise by
         // commands.
