@@ -132,7 +132,7 @@ impl GeneralCaps {
 impl GeneralCaps {
     /// The most bytes that one request copies from local memory to local memory; 0 if the device
     /// does not.
-    pub fn max_copy(&self) -> u64 {
+    pub fn max_copy(&self) -> u32 {
         match self.log_max_copy {
             _ if !self.copies_by_send_queues && !self.copies_by_queue_pairs => 0,
             0 => 1 << 31,

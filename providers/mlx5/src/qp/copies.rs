@@ -29,15 +29,15 @@ const ALLOWS_COPIES: Field = bit(0x110, 29);
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Copies {
     /// The most bytes of one.
-    max: u64,
+    max: u32,
     /// Where the device writes what else it has to say: the key and the address.
     scratch: (LocalKey, u64),
-    /// The device has to be told, after each reset.
-    is_to_allow: bool,
+    /// Tells the device, which has to know after each reset.
+    pub(super) allow: fn(&QueuePair) -> Result<()>,
 }
 
 /// The most bytes of a copy by the device; 0 if it has none. Two system calls at most.
-fn most(context: &Context) -> Result<(u64, bool)> {
+fn most(context: &Context) -> Result<(u32, bool)> {
     let caps = Devx::new(context.file()).general_caps()?;
     Ok((caps.max_copy(), caps.copies_by_queue_pairs))
 }
@@ -70,18 +70,18 @@ impl QueuePair {
         rare.copies = Some(Copies {
             max,
             scratch: (region.lkey, address),
-            is_to_allow,
+            allow: if is_to_allow {
+                Self::allow_copies
+            } else {
+                |_| Ok(())
+            },
         });
         self.base.object.keep(region);
         Ok(())
     }
 
-    /// Tells the device that a queue pair in INIT makes copies, if it has to know.
-    pub(super) fn allow_copies(&mut self) -> Result<()> {
-        let copies = self.rare.as_ref().and_then(|rare| rare.copies);
-        if !copies.is_some_and(|copies| copies.is_to_allow) {
-            return Ok(());
-        }
+    /// Tells the device that a queue pair in INIT makes copies.
+    fn allow_copies(&self) -> Result<()> {
         let mut change = Mailbox::command(opcode::INIT2INIT_QP, 0, CHANGE);
         change.set(NUMBER, self.base.number);
         change.set(IS_EXTENDED, 1);
@@ -114,13 +114,12 @@ impl QueuePair {
         from: &Sge,
         to: &Sge,
     ) -> Result<(), PostError> {
-        let copies = self.rare.as_ref().and_then(|rare| rare.copies);
-        let copies = copies.ok_or(PostError::UnsupportedOperation)?;
+        let copies = self.copies().ok_or(PostError::UnsupportedOperation)?;
         if from.length == 0 || from.length != to.length {
             return Err(PostError::InvalidRequest);
         }
-        if u64::from(from.length) > copies.max {
-            let max = copies.max;
+        if from.length > copies.max {
+            let max = copies.max.into();
             let requested = from.length.into();
             return Err(PostError::MessageTooLong { requested, max });
         }

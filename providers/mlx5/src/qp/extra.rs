@@ -17,8 +17,11 @@ pub struct QpExtra {
     /// Small messages are delivered in completions: the caller who requested it upholds the
     /// contract of [`scattering`](Self::scattering).
     pub(crate) scatters: bool,
-    copies: bool,
+    /// Creates one that makes copies. A function, so that only programs with some contain it.
+    copies: Option<Create>,
 }
+
+type Create = fn(&QpExtra, &Context, &ProtectionDomain, &QpInit<'_>) -> Result<QueuePair>;
 
 #[derive(Clone, Debug, Default)]
 enum Variety {
@@ -77,7 +80,7 @@ impl QpExtra {
     #[must_use]
     pub fn with_copies(self) -> Self {
         Self {
-            copies: true,
+            copies: Some(Self::create_with_copies),
             ..self
         }
     }
@@ -89,10 +92,20 @@ impl QpExtra {
         pd: &ProtectionDomain,
         init: &QpInit<'_>,
     ) -> Result<QueuePair> {
-        let mut created = self.create_plain(context, pd, init)?;
-        if self.copies {
-            created.prepare_copies(context, pd)?;
+        match self.copies {
+            Some(create) => create(self, context, pd, init),
+            None => self.create_plain(context, pd, init),
         }
+    }
+
+    fn create_with_copies(
+        &self,
+        context: &Context,
+        pd: &ProtectionDomain,
+        init: &QpInit<'_>,
+    ) -> Result<QueuePair> {
+        let mut created = self.create_plain(context, pd, init)?;
+        created.prepare_copies(context, pd)?;
         Ok(created)
     }
 

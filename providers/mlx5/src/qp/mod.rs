@@ -103,6 +103,10 @@ impl QueuePair {
         self.rare.as_ref()?.raw
     }
 
+    fn copies(&self) -> Option<&Copies> {
+        self.rare.as_ref()?.copies.as_ref()
+    }
+
     fn streams(&self) -> u32 {
         let rare = self.rare.as_ref();
         rare.and_then(|rare| rare.streams).unwrap_or(1)

@@ -28,9 +28,11 @@ impl QueuePair {
         self.issue(attr)?;
         if let Some(state) = attr.state {
             self.entered(state);
-        }
-        if attr.state == Some(QpState::Init) {
-            self.allow_copies()?;
+            if state == QpState::Init
+                && let Some(copies) = self.copies()
+            {
+                return (copies.allow)(self);
+            }
         }
         Ok(())
     }

@@ -129,12 +129,19 @@ impl SentKind {
 
     /// The opcode of any kind, rare ones too.
     pub(crate) const fn any_opcode(self) -> WcOpcode {
+        if self.0 & RARE == 0 {
+            return self.opcode();
+        }
+        self.rare_opcode()
+    }
+
+    #[cold]
+    const fn rare_opcode(self) -> WcOpcode {
         const COPY: u64 = SentKind::COPY.0;
         match self.0 & (RARE | 7) {
             RARE => WcOpcode::Driver2,
             COPY => WcOpcode::Driver3,
-            rare if rare & RARE != 0 => WcOpcode::Driver1,
-            _ => self.opcode(),
+            _ => WcOpcode::Driver1,
         }
     }
 
