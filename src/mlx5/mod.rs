@@ -38,6 +38,7 @@ mod queue_memory;
 mod queue_pair;
 mod scatter;
 mod special;
+mod stops;
 mod thread;
 mod var;
 mod work_queue;

@@ -144,7 +144,7 @@ impl<T: Transport> QueuePair<T> {
         })
     }
 
-    fn of_another_device(&self, op: Op) -> Error {
+    pub(super) fn of_another_device(&self, op: Op) -> Error {
         Error::new(op, ErrorKind::Unsupported).fact("device", self.pd().context().name().to_owned())
     }
 }

@@ -230,6 +230,30 @@ fn keys_with_signatures_and_encryption_are_the_same() {
     assert_eq!(ours, debian, "ours (left), Debian's (right)");
 }
 
+/// A send queue that drains at a wrong signature, on a device with signatures and on one without.
+#[test]
+fn a_send_queue_stops_at_a_wrong_signature() {
+    let model = Connectx::new(&[Function::Ib]).signatures();
+    let said = on_model(model, &[Ours, Debian], "pipelining");
+    let ours = &said[0];
+    for what in [
+        "not drained: -22, posted 0, event 0 5 of the queue pair: 1 (2: 0, 1), state 4, check 0 type 1",
+        "cancelled 0, 2, 1",
+        "wrote 97 0 0 100, added 0",
+        "gone: 0 0 0 0 0",
+    ] {
+        assert!(ours.contains(what), "{what}: {ours}");
+    }
+    assert_eq!(said[0], said[1], "ours (left), Debian's (right)");
+    let without = on_model(
+        Connectx::new(&[Function::Ib]),
+        &[Ours, Debian],
+        "pipelining",
+    );
+    assert!(!without[0].contains("connected 0"), "{}", without[0]);
+    assert_eq!(without[0], without[1], "ours (left), Debian's (right)");
+}
+
 /// Memory on the device, for data and for steering, and operations on it.
 #[test]
 fn memory_on_the_device_is_the_same() {

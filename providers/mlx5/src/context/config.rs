@@ -7,8 +7,9 @@ use uverbs_uapi::mlx5_abi::{
     MLX5_IB_ALLOC_UCONTEXT_RESP_MASK_CORE_CLOCK_OFFSET,
     MLX5_IB_ALLOC_UCONTEXT_RESP_MASK_DUMP_FILL_MKEY, MLX5_IB_ALLOC_UCONTEXT_RESP_MASK_ECE,
     MLX5_IB_ALLOC_UCONTEXT_RESP_MASK_MKEY_UPDATE_TAG,
-    MLX5_IB_ALLOC_UCONTEXT_RESP_MASK_REAL_TIME_TS, MLX5_IB_ALLOC_UCTX_DEVX, MLX5_LIB_CAP_4K_UAR,
-    MLX5_LIB_CAP_DYN_UAR, mlx5_ib_alloc_ucontext_req_v2, mlx5_ib_alloc_ucontext_resp,
+    MLX5_IB_ALLOC_UCONTEXT_RESP_MASK_REAL_TIME_TS, MLX5_IB_ALLOC_UCONTEXT_RESP_MASK_SQD2RTS,
+    MLX5_IB_ALLOC_UCTX_DEVX, MLX5_LIB_CAP_4K_UAR, MLX5_LIB_CAP_DYN_UAR,
+    mlx5_ib_alloc_ucontext_req_v2, mlx5_ib_alloc_ucontext_resp,
 };
 use uverbs_uapi::mlx5_user_ioctl_cmds::MLX5_IB_ATTR_QUERY_CONTEXT_RESP_UCTX;
 use zerocopy::IntoBytes;
@@ -36,10 +37,6 @@ const INLINE_NONE: u8 = 1;
 const CREATES_AH: u8 = 2;
 
 /// The kernel's reply about the context.
-#[expect(
-    clippy::struct_excessive_bools,
-    reason = "the kernel's answers are single bits"
-)]
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Config {
     /// Firmware commands may be sent.
@@ -56,12 +53,10 @@ pub(crate) struct Config {
     pub(crate) eth_min_inline: u32,
     pub(crate) cache_line: u32,
     pub(crate) creates_ah: bool,
-    /// Enhanced connection establishment is available.
-    pub(crate) ece: bool,
+    /// `MLX5_IB_ALLOC_UCONTEXT_RESP_MASK_…`
+    offers: u32,
     pub(crate) uar: UarConfig,
     pub(crate) clock: ClockConfig,
-    /// Requests may change the variant of an indirect key.
-    pub(crate) changes_variants: bool,
     /// The key of the null memory region.
     pub(crate) null_key: Option<LocalKey>,
 }
@@ -75,6 +70,25 @@ impl Config {
             max_send_blocks: self.max_send_blocks,
             max_recv_wr: self.max_recv_wr,
         }
+    }
+
+    const fn offers(&self, bit: u32) -> bool {
+        self.offers & bit != 0
+    }
+
+    /// Whether enhanced connection establishment is available.
+    pub(crate) const fn ece(&self) -> bool {
+        self.offers(MLX5_IB_ALLOC_UCONTEXT_RESP_MASK_ECE)
+    }
+
+    /// Whether a drained send queue can be made ready again.
+    pub(crate) const fn drained_goes_on(&self) -> bool {
+        self.offers(MLX5_IB_ALLOC_UCONTEXT_RESP_MASK_SQD2RTS)
+    }
+
+    /// Whether requests may change the variant of an indirect key.
+    pub(crate) const fn changes_variants(&self) -> bool {
+        self.offers(MLX5_IB_ALLOC_UCONTEXT_RESP_MASK_MKEY_UPDATE_TAG)
     }
 
     /// For queues that only the number they were created with identifies in completions.
@@ -112,7 +126,7 @@ impl Config {
             },
             cache_line: reply.cache_line_size,
             creates_ah: reply.cmds_supp_uhw & CREATES_AH != 0,
-            ece: has(MLX5_IB_ALLOC_UCONTEXT_RESP_MASK_ECE),
+            offers: reply.comp_mask,
             uar: UarConfig {
                 fixed: reply.tot_bfregs,
                 per_page: reply.num_uars_per_page.max(1),
@@ -121,7 +135,6 @@ impl Config {
                 shared: TOTAL - LOW_LATENCY,
                 extra: reply.num_dyn_bfregs,
             },
-            changes_variants: has(MLX5_IB_ALLOC_UCONTEXT_RESP_MASK_MKEY_UPDATE_TAG),
             null_key: has(MLX5_IB_ALLOC_UCONTEXT_RESP_MASK_DUMP_FILL_MKEY)
                 .then(|| LocalKey::from_raw(reply.dump_fill_mkey)),
             clock: ClockConfig {

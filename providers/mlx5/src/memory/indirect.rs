@@ -90,7 +90,7 @@ impl IndirectKey {
         options: KeyOptions,
     ) -> Result<Self> {
         let op = Op::DevxCreate;
-        if options.changes_variant && !context.config().changes_variants {
+        if options.changes_variant && !context.config().changes_variants() {
             let error = Error::new(op, ErrorKind::Unsupported);
             return Err(error.fact("changes_variant", true));
         }

@@ -6,24 +6,15 @@ use uverbs_core::hw::Pages;
 use uverbs_core::types::{AccessFlags, LocalKey, QpType, SendFlags, Sge, WcOpcode};
 use uverbs_core::{Error, ErrorKind, Op, PostError, Result};
 
-use super::entropy::{NUMBER, REPLY_LEN};
 use super::{QueuePair, Role};
 use crate::context::{Context, ProtectionDomain};
 use crate::devx::Devx;
-use crate::prm::{Field, Mailbox, Wide, bit, opcode};
 use crate::tracker::SentKind;
 use crate::wqe::request::Kind;
 use crate::wqe::{self, Unit};
 
 /// What the device writes of a copy besides the bytes.
 const SCRATCH: usize = 64;
-
-// A change of a queue pair in INIT: that it has the extended part, and what is in that.
-const CHANGE: usize = 0x1d0;
-const IS_EXTENDED: Field = bit(0x08, 31);
-const MORE_CHANGES: Wide = Wide(0x108);
-const CHANGES_COPIES: u64 = 1 << 3;
-const ALLOWS_COPIES: Field = bit(0x110, 29);
 
 /// What a queue pair needs for copies.
 #[derive(Clone, Copy, Debug)]
@@ -32,8 +23,6 @@ pub(super) struct Copies {
     max: u32,
     /// Where the device writes what else it has to say: the key and the address.
     scratch: (LocalKey, u64),
-    /// Tells the device, which has to know after each reset.
-    pub(super) allow: fn(&QueuePair) -> Result<()>,
 }
 
 /// The most bytes of a copy by the device; 0 if it has none. Two system calls at most.
@@ -70,27 +59,12 @@ impl QueuePair {
         rare.copies = Some(Copies {
             max,
             scratch: (region.lkey, address),
-            allow: if is_to_allow {
-                Self::allow_copies
-            } else {
-                |_| Ok(())
-            },
         });
         self.base.object.keep(region);
+        if is_to_allow {
+            self.has_to_tell().copies = true;
+        }
         Ok(())
-    }
-
-    /// Tells the device that a queue pair in INIT makes copies.
-    fn allow_copies(&self) -> Result<()> {
-        let mut change = Mailbox::command(opcode::INIT2INIT_QP, 0, CHANGE);
-        change.set(NUMBER, self.base.number);
-        change.set(IS_EXTENDED, 1);
-        change.set_wide(MORE_CHANGES, CHANGES_COPIES);
-        change.set(ALLOWS_COPIES, 1);
-        let object = &self.base.object;
-        self.firmware()
-            .modify_harmless(object, &change, REPLY_LEN)
-            .map(drop)
     }
 
     /// `mlx5dv_wr_memcpy`—puts a copy from one place of local memory to another, of the same
@@ -114,7 +88,8 @@ impl QueuePair {
         from: &Sge,
         to: &Sge,
     ) -> Result<(), PostError> {
-        let copies = self.copies().ok_or(PostError::UnsupportedOperation)?;
+        let copies = self.rare.as_ref().and_then(|rare| rare.copies);
+        let copies = copies.ok_or(PostError::UnsupportedOperation)?;
         if from.length == 0 || from.length != to.length {
             return Err(PostError::InvalidRequest);
         }

@@ -246,7 +246,7 @@ impl<'a> Draft<'a> {
             streams: Some(special.stream_count()).filter(|&streams| streams != 1),
             ethernet: self.ethernet,
             unnumbered: (!is_numbered).then(|| Arc::clone(context.trackers())),
-            copies: None,
+            ..Rare::default()
         };
         let mut created = QueuePair {
             send: Sends::new(init.kind, send),
@@ -256,7 +256,7 @@ impl<'a> Draft<'a> {
             tracker: self.tracker,
             reports: self.reports,
             role: special.role,
-            ece: Establishment::new(context.config().ece, reply.ece_options),
+            ece: Establishment::new(context.config().ece(), reply.ece_options),
             rare: rare.boxed(),
         };
         // Completions of a former queue pair with the same number may be waiting.
@@ -284,7 +284,7 @@ impl<'a> Draft<'a> {
                 _ => self.memory.apart,
             },
             dci_streams: self.special.streams(),
-            ece_options: ece::at_create(self.context.config().ece),
+            ece_options: ece::at_create(self.context.config().ece()),
             ..mlx5_ib_create_qp::default()
         }
     }

@@ -28,10 +28,10 @@ const ACTIVE_OF_FIRST: Field = field(0x0c, 3, 0);
 const ACTIVE_OF_SECOND: Field = field(0x0c, 11, 8);
 
 // Of a queue pair: replies to queries, and the changes of one that is ready to send.
-const QP_REPLY: usize = 0x110;
+pub(super) const QP_REPLY: usize = 0x110;
 const QP_PORT: Field = field(0x18, 27, 24);
 pub(super) const QP_CHANGE: usize = 0x1d0;
-const CHANGES: Field = field(0x10, 31, 0);
+pub(super) const CHANGES: Field = field(0x10, 31, 0);
 const CHANGES_PORT: u32 = 1 << 15;
 pub(super) const MORE_CHANGES: Wide = Wide(0x108);
 const CHANGES_SOURCE_PORT: u64 = 1 << 2;

@@ -17,8 +17,12 @@ pub struct QpExtra {
     /// Small messages are delivered in completions: the caller who requested it upholds the
     /// contract of [`scattering`](Self::scattering).
     pub(crate) scatters: bool,
-    /// Creates one that makes copies. A function, so that only programs with some contain it.
-    copies: Option<Create>,
+    /// Whether it makes copies.
+    copies: bool,
+    /// Whether it stops at wrong signatures.
+    stops: bool,
+    /// Creates one that does. A function, so that only programs with some contain it.
+    create: Option<Create>,
 }
 
 type Create = fn(&QpExtra, &Context, &ProtectionDomain, &QpInit<'_>) -> Result<QueuePair>;
@@ -80,7 +84,22 @@ impl QpExtra {
     #[must_use]
     pub fn with_copies(self) -> Self {
         Self {
-            copies: Some(Self::create_with_copies),
+            copies: true,
+            create: Some(Self::create_with_more),
+            ..self
+        }
+    }
+
+    /// `MLX5DV_QP_CREATE_SIG_PIPELINING`—the same, with a send queue that drains when a message to
+    /// or from a key with signatures had a wrong one, before the next request with a fence:
+    /// reliable connections. [`cancel_sends`](QueuePair::cancel_sends) then takes back what was
+    /// posted for the case that all are right. One more system call whenever it is initialised,
+    /// which waits for the firmware.
+    #[must_use]
+    pub fn stopping_at_wrong_signatures(self) -> Self {
+        Self {
+            stops: true,
+            create: Some(Self::create_with_more),
             ..self
         }
     }
@@ -92,20 +111,25 @@ impl QpExtra {
         pd: &ProtectionDomain,
         init: &QpInit<'_>,
     ) -> Result<QueuePair> {
-        match self.copies {
+        match self.create {
             Some(create) => create(self, context, pd, init),
             None => self.create_plain(context, pd, init),
         }
     }
 
-    fn create_with_copies(
+    fn create_with_more(
         &self,
         context: &Context,
         pd: &ProtectionDomain,
         init: &QpInit<'_>,
     ) -> Result<QueuePair> {
         let mut created = self.create_plain(context, pd, init)?;
-        created.prepare_copies(context, pd)?;
+        if self.copies {
+            created.prepare_copies(context, pd)?;
+        }
+        if self.stops {
+            created.prepare_stops(context)?;
+        }
         Ok(created)
     }
 

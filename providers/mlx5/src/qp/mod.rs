@@ -18,6 +18,7 @@ mod sends;
 mod special;
 mod spreading;
 mod state;
+mod stops;
 #[cfg(test)]
 mod tests;
 mod typed;
@@ -55,6 +56,7 @@ use plan::{Role, Special};
 pub use raw::RawNumbers;
 use sends::Sends;
 pub use special::{DcDestination, MaskedAtomic};
+use stops::Told;
 pub use xrc::{SharedXrcDomain, XrcDomain};
 
 /// An mlx5 queue pair.
@@ -84,6 +86,10 @@ struct Rare {
     /// once it is known.
     unnumbered: Option<Arc<Trackers>>,
     copies: Option<Copies>,
+    /// What the device has to be told whenever it is initialised.
+    told: Told,
+    /// Tells it. A function, so that only programs with something to tell contain it.
+    tell: Option<fn(&QueuePair) -> Result<()>>,
 }
 
 impl Rare {
@@ -101,10 +107,6 @@ impl QueuePair {
     /// The numbers of the objects underneath a raw packet queue pair.
     pub fn raw_numbers(&self) -> Option<RawNumbers> {
         self.rare.as_ref()?.raw
-    }
-
-    fn copies(&self) -> Option<&Copies> {
-        self.rare.as_ref()?.copies.as_ref()
     }
 
     fn streams(&self) -> u32 {
@@ -129,7 +131,7 @@ impl QueuePair {
             tracker: Arc::new(QueuePairTracker::new(0, Receives::None)),
             reports: Reports::default(),
             role: Role::None,
-            ece: Establishment::new(context.config().ece, 0),
+            ece: Establishment::new(context.config().ece(), 0),
             rare: None,
         };
         opened.query_attr(QpAttrMask::STATE)?;

@@ -44,7 +44,7 @@ impl QueuePair {
             tracker: Arc::new(QueuePairTracker::new(0, Receives::None)),
             reports: Reports::default(),
             role: Role::None,
-            ece: Establishment::new(context.config().ece, 0),
+            ece: Establishment::new(context.config().ece(), 0),
             rare: Rare {
                 raw: Some(RawNumbers {
                     tirn,

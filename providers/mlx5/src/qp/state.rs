@@ -29,9 +29,9 @@ impl QueuePair {
         if let Some(state) = attr.state {
             self.entered(state);
             if state == QpState::Init
-                && let Some(copies) = self.copies()
+                && let Some(tell) = self.rare.as_ref().and_then(|rare| rare.tell)
             {
-                return (copies.allow)(self);
+                return tell(self);
             }
         }
         Ok(())

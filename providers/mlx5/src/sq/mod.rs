@@ -4,6 +4,7 @@
 //! record includes them; taking them back means restoring the former end.
 
 mod batch;
+mod cancel;
 mod composed;
 mod datagram;
 mod keys;

@@ -194,6 +194,11 @@ impl SendEntry {
         (self.ordinal).store(Ordinal::of(number, kind).0, Ordering::Relaxed);
     }
 
+    /// Of the request that was recorded here last.
+    pub(crate) fn wr_id(&self) -> u64 {
+        self.wr_id.load(Ordering::Relaxed)
+    }
+
     /// The request that was recorded here was taken back. `done` were completed at some time:
     /// completing the block again completes nothing.
     pub(crate) fn taken_back(&self, done: Number) {

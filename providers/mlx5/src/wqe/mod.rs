@@ -43,6 +43,7 @@ pub(crate) mod opcode {
     /// An extended operation on 8 bytes: modifier 8, and log₂ of the bytes less 2.
     const EXTENDED: u32 = (8 | (3 - 2)) << 24;
     pub(crate) const MASKED_COMPARE_SWAP: u32 = EXTENDED | 0x14;
+    pub(crate) const NOP: u32 = 0x00;
     pub(crate) const MASKED_FETCH_ADD: u32 = EXTENDED | 0x15;
     pub(crate) const SET_PSV: u32 = 0x20;
     pub(crate) const UMR: u32 = 0x25;
@@ -136,6 +137,26 @@ pub(crate) const fn control_known(opcode: u32, units: u32) -> u64 {
 #[inline]
 pub(crate) const fn control_head_of(known: u64, index: u32, queue: u64) -> u64 {
     (((index & 0xffff) as u64) << 40 | queue | known).to_be()
+}
+
+/// The opcode in the first 8 bytes of a control segment, without what qualifies it.
+pub(crate) const fn control_opcode(head: u64) -> u32 {
+    (head.to_be() >> 32) as u32 & 0xff
+}
+
+/// The number of its first block, modulo 2¹⁶.
+pub(crate) const fn control_index(head: u64) -> u32 {
+    (head.to_be() >> 40) as u32 & 0xffff
+}
+
+/// How many units it says.
+pub(crate) const fn control_units(head: u64) -> u32 {
+    (head.to_be() & 0x3f) as u32
+}
+
+/// The same with another opcode, which nothing qualifies.
+pub(crate) const fn with_opcode(head: u64, opcode: u32) -> u64 {
+    (head.to_be() & 0x00ff_ff00_ffff_ffff | (opcode as u64) << 32).to_be()
 }
 
 /// The number of a stream, next to the flags of the control segment.

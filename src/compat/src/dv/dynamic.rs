@@ -144,6 +144,8 @@ const HAS_OPERATIONS: u64 = 4;
 const HAS_STREAMS: u64 = 8;
 /// `MLX5DV_QP_CREATE_DISABLE_SCATTER_TO_CQE` and `…_ALLOW_…`: nothing is scattered either way.
 const SCATTERING: u32 = 1 << 3 | 1 << 4;
+/// `MLX5DV_QP_CREATE_SIG_PIPELINING`.
+const STOPS: u32 = 1 << 6;
 /// `enum mlx5dv_dc_type`.
 const TARGET: u32 = 1;
 const INITIATOR: u32 = 2;
@@ -169,18 +171,21 @@ fn operations(attr: &mlx5dv_qp_init_attr, kind: QpType) -> Answer<u64> {
     }
 }
 
+fn flags(attr: &mlx5dv_qp_init_attr) -> u32 {
+    if attr.comp_mask & HAS_FLAGS == 0 {
+        0
+    } else {
+        attr.create_flags
+    }
+}
+
 /// What the vendor's attributes ask for.
 fn wanted(attr: &mlx5dv_qp_init_attr) -> Answer<Option<QpExtra>> {
     let mask = attr.comp_mask;
     if mask & !(HAS_FLAGS | HAS_KIND | HAS_OPERATIONS | HAS_STREAMS) != 0 {
         return Err(Code::INVALID);
     }
-    let flags = if mask & HAS_FLAGS == 0 {
-        0
-    } else {
-        attr.create_flags
-    };
-    if flags & !SCATTERING != 0 {
+    if flags(attr) & !(SCATTERING | STOPS) != 0 {
         return Err(Code::UNSUPPORTED);
     }
     if mask & HAS_KIND == 0 {
@@ -219,6 +224,9 @@ extern "C" fn mlx5dv_create_qp(
                 let mut extra = wanted(vendor)?;
                 if operations & COPIES != 0 {
                     extra = Some(extra.unwrap_or_default().with_copies());
+                }
+                if flags(vendor) & STOPS != 0 {
+                    extra = Some(extra.unwrap_or_default().stopping_at_wrong_signatures());
                 }
                 (extra, slots_with(streams, operations, kind))
             }

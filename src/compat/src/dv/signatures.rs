@@ -7,10 +7,11 @@
 
 use std::ffi::c_int;
 
+use uverbs_any::Of as _;
 use uverbs_mlx5::devx::{Devx, SignatureCaps};
 use uverbs_mlx5::{
-    BlockSize, Crc, Escape, Guard, IndirectKey, Signature, SignatureError, SignaturePart,
-    Signatures, SignedBlocks, T10Dif,
+    BlockSize, Crc, Escape, Guard, IndirectKey, QueuePair, Signature, SignatureError,
+    SignaturePart, Signatures, SignedBlocks, T10Dif,
 };
 
 use super::abi::{
@@ -20,7 +21,7 @@ use super::abi::{
 use super::changes;
 use super::dynamic::Extended;
 use super::keys::Mkey;
-use crate::answer::{Answer, number};
+use crate::answer::{Answer, negative, number};
 use crate::context::Context;
 use crate::errno::Code;
 use crate::pointer::{Handle, In, Out};
@@ -223,6 +224,24 @@ extern "C" fn _mlx5dv_mkey_check(
         let into = into.get()?;
         key.with(|key| check(key, into))
     })
+}
+
+/// How many requests there were, or a negative errno; EINVAL while the send queue has not drained.
+#[unsafe(no_mangle)]
+extern "C" fn mlx5dv_qp_cancel_posted_send_wrs(qp: Handle<Extended>, wr_id: u64) -> c_int {
+    let mut count = 0;
+    let failed = negative(|| {
+        qp.get()?.queue_pair().sending(|queue| {
+            let own: Option<&mut QueuePair> = queue.of_mut();
+            let own = own.ok_or(Code::UNSUPPORTED)?;
+            count = own.cancel_sends(wr_id)?;
+            Ok(())
+        })
+    });
+    if failed < 0 {
+        return failed;
+    }
+    c_int::try_from(count).unwrap_or(c_int::MAX)
 }
 
 #[cfg(test)]

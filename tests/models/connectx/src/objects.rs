@@ -134,7 +134,10 @@ pub(crate) enum QpState {
     ReadyToReceive = 2,
     ReadyToSend = 3,
     SendError = 4,
+    SendDrained = 5,
     Error = 6,
+    /// On the way there.
+    SendDraining = 7,
 }
 
 /// Service types.
@@ -258,6 +261,7 @@ impl QueuePair {
         }
         if state == QpState::Reset {
             self.failed_streams.clear();
+            qp::DRAINS.set(&mut self.context, 0);
         }
         self.state = state;
         qp::STATE.set(&mut self.context, state as u32);

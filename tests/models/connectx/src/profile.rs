@@ -387,6 +387,7 @@ const WITH_SIGNATURES: &[Setting] = &[
     (general::SIGNATURE_CRC32C, 1),
     (general::SIGNATURE_CRC64, 1),
     (general::BLOCKS_OF_4048, 1),
+    (general::DRAINS, 1),
     (general::LOG_MAX_BSF_LIST, 0),
 ];
 

@@ -188,7 +188,7 @@ fn each_parameter_of_a_context_is_read_from_its_field() {
         (1, 64)
     );
     assert!(context.has_blueflame() && context.has_devx());
-    assert!(!config.creates_ah && !config.ece && !context.has_real_time());
+    assert!(!config.creates_ah && !config.ece() && !context.has_real_time());
     assert_eq!((config.clock.counter, context.null_key()), (None, None));
 }
 
@@ -200,7 +200,7 @@ fn each_bit_of_a_reply_announces_one_thing() {
             replies.opened.comp_mask = 1 << bit;
         });
         let (mask, config) = (1_u32 << bit, context.config());
-        assert_eq!(config.ece, mask == MLX5_IB_ALLOC_UCONTEXT_RESP_MASK_ECE);
+        assert_eq!(config.ece(), mask == MLX5_IB_ALLOC_UCONTEXT_RESP_MASK_ECE);
         let counter =
             (mask == MLX5_IB_ALLOC_UCONTEXT_RESP_MASK_CORE_CLOCK_OFFSET).then_some(0x1234);
         assert_eq!(config.clock.counter, counter);

@@ -6,6 +6,7 @@ mod creation;
 mod entropy;
 mod posting;
 mod states;
+mod stops;
 
 use std::sync::Arc;
 

@@ -219,6 +219,14 @@ pub(super) fn modify(command: &mut Command<'_>, opcode: u16) -> Outcome {
         require(has_copies && fits, Rule::ServiceType)?;
         pair.copies = qp::ext::COPIES.is_set(&extension);
     }
+    if opcode == op::INIT2INIT_QP && mask & qp_fields::optional::DRAINS != 0 {
+        let has_signatures = command.device.config.signatures;
+        let pair = command.device.qps.of(number, uid)?;
+        require(
+            has_signatures && pair.service.is_reliable(),
+            Rule::ServiceType,
+        )?;
+    }
     if takes_ece(opcode) {
         establish(command, number)?;
     }

@@ -19,6 +19,8 @@ pub(super) mod optional {
     pub(super) const SRA_MAX: u32 = 1 << 8;
     pub(super) const RRA_MAX: u32 = 1 << 9;
     pub(super) const PATH_MIGRATION: u32 = 1 << 10;
+    /// In INIT; later, the next path migration.
+    pub(in crate::cmd) const DRAINS: u32 = 1 << 11;
     pub(super) const RETRY_COUNT: u32 = 1 << 12;
     pub(super) const RNR_RETRY: u32 = 1 << 13;
     pub(super) const ACK_TIMEOUT: u32 = 1 << 14;
@@ -84,13 +86,14 @@ const TO_RTS: &[Field] = &[
 
 /// The state that `opcode` leads to from `state`.
 pub(super) fn next(opcode: u16, state: QpState) -> Outcome<QpState> {
-    use QpState::{Error, Init, ReadyToReceive, ReadyToSend, Reset, SendError};
+    use QpState::{Error, Init, ReadyToReceive, ReadyToSend, Reset, SendDrained, SendError};
     Ok(match (opcode, state) {
         (op::RST2INIT_QP, Reset) | (op::INIT2INIT_QP, Init) => Init,
         (op::INIT2RTR_QP, Init) => ReadyToReceive,
         (op::RTR2RTS_QP, ReadyToReceive)
         | (op::RTS2RTS_QP, ReadyToSend)
-        | (op::SQERR2RTS_QP, SendError) => ReadyToSend,
+        | (op::SQERR2RTS_QP, SendError)
+        | (op::SQD_RTS_QP, SendDrained) => ReadyToSend,
         (op::TO_ERR_QP, _) => Error,
         (op::TO_RST_QP, _) => Reset,
         _ => return Err(Rule::Transition.refuse()),
@@ -118,6 +121,9 @@ pub(super) fn apply(opcode: u16, service: Service, mask: u32, from: &[u8], to: &
     }
     if mask & optional::ALTERNATE_PATH != 0 {
         copy_path(qp::SECONDARY, from, to);
+    }
+    if opcode == op::INIT2INIT_QP && mask & optional::DRAINS != 0 {
+        qp::DRAINS.copy(from, to);
     }
     for (bit, field) in OPTIONAL {
         if mask & bit != 0 {
@@ -149,6 +155,14 @@ mod tests {
         assert_eq!(
             next(op::TO_ERR_QP, QpState::ReadyToSend),
             Ok(QpState::Error)
+        );
+        assert_eq!(
+            next(op::SQD_RTS_QP, QpState::SendDrained),
+            Ok(QpState::ReadyToSend)
+        );
+        assert_eq!(
+            next(op::SQD_RTS_QP, QpState::SendDraining),
+            Err(Rule::Transition.refuse())
         );
     }
 

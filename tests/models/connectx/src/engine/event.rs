@@ -87,6 +87,7 @@ pub(crate) enum QpEvent {
     InvalidRequest,
     AccessError,
     LastWqe,
+    SendDrained,
 }
 
 fn post(device: &mut Device, eqn: u32, mut entry: [u8; ENTRY as usize]) {
@@ -224,6 +225,7 @@ pub(crate) fn qp(device: &mut Device, event: QpEvent, qpn: u32) {
         QpEvent::InvalidRequest => kind::INVALID_REQUEST,
         QpEvent::AccessError => kind::ACCESS_ERROR,
         QpEvent::LastWqe => kind::LAST_WQE,
+        QpEvent::SendDrained => kind::SQ_DRAINED,
     };
     let mut event = entry(kind, 0);
     OBJECT.set(&mut event, qpn);

@@ -41,7 +41,7 @@ pub(super) fn next(device: &Device, qpn: u32) -> Option<Control> {
     let pair = device.qps.get(qpn).filter(|pair| pair.send.blocks != 0)?;
     let producer = device.read_be32(pair.doorbell.checked_add(4)?)? as u16;
     let posted = producer.wrapping_sub(pair.send.consumer);
-    let left = if pair.state == QpState::ReadyToSend {
+    let left = if matches!(pair.state, QpState::ReadyToSend | QpState::SendDraining) {
         device.rung_for(qpn, pair.send.consumer, producer)
     } else {
         posted

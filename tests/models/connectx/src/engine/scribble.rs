@@ -46,7 +46,7 @@ fn of_pair(device: &Device, number: u32, pair: &QueuePair, byte: u8) -> u64 {
         _ => receive::waiting_own(device, pair),
     };
     let reads = match pair.state {
-        QpState::ReadyToSend => reads(device, pair),
+        QpState::ReadyToSend | QpState::SendDraining => reads(device, pair),
         _ => Vec::new(),
     };
     let receives = receives.iter().map(|Posted { segments, .. }| segments);

@@ -5,6 +5,7 @@ use crate::engine::atomic::is_masked;
 use crate::engine::completion::{self, Completion, Opcode, Syndrome};
 use crate::engine::compose::{Unfit, length_hint, message};
 use crate::engine::copy;
+use crate::engine::event::{self, QpEvent};
 use crate::engine::fabric::Fabric;
 use crate::engine::flush;
 use crate::engine::message::{Answer, Message, PSN_MASK, ack_timeout};
@@ -67,14 +68,19 @@ impl Fabric {
                     Step::Idle
                 };
             }
-            QpState::ReadyToSend => {}
+            QpState::ReadyToSend | QpState::SendDraining => {}
             _ => return Step::Idle,
         }
         if pair.blocked_until > now {
             return Step::Wait(pair.blocked_until);
         }
         let service = pair.service;
-        let Some(control) = flush::next(device, qpn) else {
+        let drains = pair.state == QpState::SendDraining;
+        let next = flush::next(device, qpn).filter(|next| !(drains && next.fenced));
+        let Some(control) = next else {
+            if drains {
+                drained(device, qpn);
+            }
             return Step::Idle;
         };
         let stream = pair.stream(control.stream);
@@ -322,8 +328,12 @@ impl Fabric {
                 let Ok(placed) = placed.transpose() else {
                     return Verdict::Failed(Syndrome::LocalProtection);
                 };
+                let placed = placed.unwrap_or_default();
                 device.report_wrong(cqn, qpn, &message.wrong);
-                device.report_wrong(cqn, qpn, &placed.unwrap_or_default());
+                device.report_wrong(cqn, qpn, &placed);
+                if !(message.wrong.is_empty() && placed.is_empty()) {
+                    drain(device, qpn);
+                }
                 Verdict::Done(bytes)
             }
             Answer::Refused(syndrome) => Verdict::Failed(syndrome),
@@ -395,6 +405,24 @@ impl Fabric {
         }
         Verdict::Done(length)
     }
+}
+
+/// A signature was wrong: a queue pair that was told to stops before the next fenced request, or
+/// when nothing is left.
+fn drain(device: &mut Device, qpn: u32) {
+    if let Some(pair) = device.qps.get_mut(qpn)
+        && pair.state == QpState::ReadyToSend
+        && qp::DRAINS.is_set(&pair.context)
+    {
+        pair.enter(QpState::SendDraining);
+    }
+}
+
+fn drained(device: &mut Device, qpn: u32) {
+    if let Some(pair) = device.qps.get_mut(qpn) {
+        pair.enter(QpState::SendDrained);
+    }
+    event::qp(device, QpEvent::SendDrained, qpn);
 }
 
 fn allowed(service: Service, code: u8) -> bool {

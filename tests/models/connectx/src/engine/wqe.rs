@@ -26,8 +26,12 @@ pub(crate) mod opcode {
 /// Length of the control segment, and the unit of all sizes.
 pub(crate) const UNIT: usize = 16;
 
+/// The fence that waits for all requests before.
+const FULL_FENCE: u8 = 4;
+
 /// The control segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a bit of its own")]
 pub(crate) struct Control {
     pub(crate) opcode: u8,
     /// Qualifies the opcode.
@@ -38,6 +42,8 @@ pub(crate) struct Control {
     pub(crate) units: usize,
     pub(crate) signaled: bool,
     pub(crate) solicited: bool,
+    /// All requests before it have to be done.
+    pub(crate) fenced: bool,
     /// The stream of a DC initiator.
     pub(crate) stream: u16,
     pub(crate) immediate: u32,
@@ -57,6 +63,7 @@ impl Control {
             units: (be32(bytes, 4) & 0x3f) as usize,
             signaled: flags >> 3 & 1 != 0,
             solicited: flags >> 1 & 1 != 0,
+            fenced: flags >> 5 == FULL_FENCE,
             stream: (be32(bytes, 8) >> 8) as u16,
             immediate: be32(bytes, 12),
             cut: false,

@@ -58,6 +58,7 @@ pub(crate) mod general {
     pub(crate) const BLOCKS_OF_4048: Field = bit(0x3c, 15);
     pub(crate) const CQE_VERSION: Field = field(0x3c, 3, 0);
     pub(crate) const UMR_SIZE_DISABLED: Field = bit(0x40, 24);
+    pub(crate) const DRAINS: Field = bit(0x40, 16);
     pub(crate) const SCATTER_TO_CQE: Field = bit(0x40, 10);
     pub(crate) const SIGNATURE_ERROR_ENTRY: Field = bit(0x40, 13);
     pub(crate) const SIGNATURES: Field = bit(0x40, 8);

@@ -9,6 +9,8 @@ pub(crate) const SERVICE: Field = field(0x00, 23, 16);
 pub(crate) const PATH_MIGRATION: Field = field(0x00, 12, 11);
 pub(crate) const SIGNATURE: Field = bit(0x04, 31);
 pub(crate) const BLOCK_LOOPBACK: Field = bit(0x04, 30);
+/// A wrong signature drains the send queue.
+pub(crate) const DRAINS: Field = bit(0x04, 26);
 pub(crate) const PD: Field = field(0x04, 23, 0);
 pub(crate) const MTU: Field = field(0x08, 31, 29);
 pub(crate) const LOG_MSG_MAX: Field = field(0x08, 28, 24);
