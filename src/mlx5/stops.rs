@@ -13,10 +13,11 @@ impl<T: Transport> QueuePairBuilder<'_, T> {
     /// [fence](crate::SendFlags::FENCE): RC queue pairs of mlx5 devices. Default: no.
     ///
     /// So the answer to a transfer can be posted together with it: what follows a wrong signature
-    /// is not sent. The event [`SqDrained`](crate::event::EventType::SqDrained) tells of it; then
-    /// [check](crate::mlx5::IndirectKey::check) the keys, take back what must not be sent
-    /// ([`cancel_sends`](QueuePair::cancel_sends)), and move the queue pair from
-    /// [`SendQueueDrained`](crate::QpState::SendQueueDrained) to
+    /// is not sent. The event
+    /// [`SendQueueDrained`](crate::event::AsyncEventType::SendQueueDrained) tells of it. Then take
+    /// the completions that there are and [check](crate::mlx5::IndirectKey::check) the keys, take
+    /// back what must not be sent ([`cancel_sends`](QueuePair::cancel_sends)), and move the queue
+    /// pair from [`SendQueueDrained`](crate::QpState::SendQueueDrained) to
     /// [`ReadyToSend`](crate::QpState::ReadyToSend). What was posted before the fence may have been
     /// carried out, and may have had wrong signatures, too.
     ///
@@ -41,10 +42,11 @@ impl<T: Transport> QueuePair<T> {
     /// One system call, which waits for the firmware.
     ///
     /// ```no_run
-    /// use uverbs::{QpAttr, QpState};
+    /// use uverbs::QpState;
+    /// use uverbs::attr::QpAttr;
     ///
     /// # fn f(qp: &mut uverbs::QueuePair) -> uverbs::Result<()> {
-    /// // After EventType::SqDrained: the answer with number 7 must not be sent.
+    /// // After the event: the answer with number 7 must not be sent.
     /// let taken_back = qp.cancel_sends(7)?;
     /// println!("{taken_back} requests will do nothing");
     /// qp.modify(&QpAttr::to(QpState::ReadyToSend).cur_state(QpState::SendQueueDrained))

@@ -49,8 +49,9 @@ fn pong(guest: &Guest, address: &str, args: &[&str], libraries: [Library; 2]) {
     let client = bound.and_then(|_| guest.run(client));
     let ended = server.has_ended();
     server.kill().unwrap();
-    let said = server.wait().unwrap().stdout_text();
-    assert!(!ended, "{at:?}, {libraries:?}: ended: {said}");
+    let served = server.wait().unwrap();
+    let (said, warned) = (served.stdout_text(), served.stderr_text());
+    assert!(!ended, "{at:?}, {libraries:?}: ended: {said}; {warned}");
     let client = client.and_then(Output::check);
     let client = client.unwrap_or_else(|error| panic!("{to:?}, {libraries:?}: {error}; {said}"));
     let told = client.stdout_text();

@@ -7,7 +7,10 @@
 #![allow(unsafe_code, reason = "posts memory that is never freed")]
 
 use uverbs::error::PostFailed;
-use uverbs::mlx5::{DcDestination, Frame, KeyChange, MaskedAtomic, Unit, WorkQueue};
+use uverbs::mlx5::{
+    DcDestination, Frame, IndirectKey, KeyChange, MaskedAtomic, SignatureChange, Signatures, Unit,
+    WorkQueue,
+};
 use uverbs::{
     PostError, QueuePair, QueuePairBuilder, RecvRequest, Remote, SendFlags, SendRequest, Sge,
 };
@@ -74,6 +77,24 @@ pub fn change_key(qp: &mut QueuePair, wr_id: u64, change: &KeyChange<'_>) -> Res
     let mut batch = qp.send_batch();
     // SAFETY: see the module.
     unsafe { batch.push_key_change(wr_id, SendFlags::SIGNALED, change) }?;
+    batch.submit()
+}
+
+/// Changes an indirect key with its signatures, and asks for a completion.
+///
+/// # Errors
+/// As [`SendBatch::push_signed_key_change`](uverbs::SendBatch::push_signed_key_change).
+pub fn sign_key(
+    qp: &mut QueuePair,
+    wr_id: u64,
+    key: &mut IndirectKey,
+    change: &KeyChange<'_>,
+    signatures: &Signatures,
+) -> Result<(), PostError> {
+    let set = SignatureChange::Set(signatures);
+    let mut batch = qp.send_batch();
+    // SAFETY: see the module.
+    unsafe { batch.push_signed_key_change(wr_id, SendFlags::SIGNALED, key, change, set, None) }?;
     batch.submit()
 }
 

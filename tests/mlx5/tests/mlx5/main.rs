@@ -29,6 +29,7 @@ mod rates;
 mod refused;
 mod removal;
 mod scatter;
+mod signatures;
 mod spread;
 mod steering;
 mod threads;

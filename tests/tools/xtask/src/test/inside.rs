@@ -149,6 +149,7 @@ pub(crate) fn mlx5(options: &Options, unsteady: &mut Vec<String>) -> anyhow::Res
         let connectx = testbed::Connectx::new(&[function; 2])
             .blueflame()
             .copies()
+            .signatures()
             .time_divisor(TIME_DIVISOR);
         // With on-demand paging the kernel registers memory by work requests, otherwise by
         // commands.
