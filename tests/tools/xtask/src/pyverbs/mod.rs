@@ -59,9 +59,6 @@ pub(crate) struct Options {
     /// How many tests must pass on each kernel, if no module is selected.
     #[arg(long, value_name = "TESTS", default_value_t = 220)]
     least: u32,
-    /// Let memory keys have signatures and encryption.
-    #[arg(long)]
-    signatures: bool,
     /// Have the model write every command, work request, completion and event to this file.
     #[arg(long, value_name = "FILE")]
     trace: Option<PathBuf>,
@@ -140,7 +137,6 @@ pub(crate) fn check() -> anyhow::Result<()> {
         module: Vec::new(),
         timeout: 150,
         least: 0,
-        signatures: false,
         trace: None,
         record: false,
         ours: true,
@@ -235,10 +231,11 @@ fn machine(
     if let Device::Connectx(function) = device {
         let mut connectx = Connectx::new(&[function, function]).blueflame();
         if !options.record {
-            connectx = connectx.on_demand_paging().copies();
-        }
-        if options.signatures {
-            connectx = connectx.signatures().encryption();
+            connectx = connectx
+                .on_demand_paging()
+                .copies()
+                .signatures()
+                .encryption();
         }
         if let Some(trace) = &options.trace {
             connectx = connectx.trace(trace);
