@@ -53,7 +53,7 @@ const LONG: [&str; 3] = [TSAN, ASAN, SYS];
 const MORE: [(&str, &str); 7] = [
     (
         "cargo xtask test --full",
-        "more of Debian's programs, these and the examples on other kernels, more paths to the kernel",
+        "more of Debian's programs, the tests and examples on more kernels, more paths to the kernel",
     ),
     (
         "cargo xtask tsan",

@@ -36,10 +36,6 @@ const HUGE_PAGES: u32 = 32;
 /// Run rdma-core's own test suite, as shipped by Debian, in machines with software ConnectX
 /// functions.
 #[derive(Args, Debug)]
-#[expect(
-    clippy::struct_excessive_bools,
-    reason = "each is an option of the command line"
-)]
 pub(crate) struct Options {
     /// Kernel: 5.10, 6.1, 6.12 or newest.
     #[arg(long, default_value = "6.12")]

@@ -1,6 +1,6 @@
 //! Tests that run inside machines.
 
-use super::{Options, QUICK_KERNEL, Way, kernels, old_rxe, require};
+use super::{Options, Way, kernels, old_rxe, require};
 use crate::coverage::record::{MARK, REPORT, RequestsByKernel};
 use crate::coverage::seen::OF_PORTS;
 use crate::lines::measure::{COUNTING, FILE, VARIABLE};
@@ -65,7 +65,7 @@ const IB_ADDRESS: &str = "10.3.0.1";
 const TIME_DIVISOR: u32 = 8;
 
 /// The rxe test runs if neither kernel nor path is specified: every kernel, and every path on one
-/// of them.
+/// of them; and those that `.ci/run` selects.
 const RXE_MATRIX: [(&str, Way); 6] = [
     ("6.1", Way::Auto),
     ("6.12", Way::Auto),
@@ -74,13 +74,19 @@ const RXE_MATRIX: [(&str, Way); 6] = [
     ("6.12", Way::InvokeWrite),
     ("6.12", Way::Write),
 ];
+const RXE_SELECTED: [(&str, Way); 1] = [("6.12", Way::Write)];
 
 /// The same for the mlx5 tests; the code of the paths to the kernel is the same for both drivers.
+/// Of what is selected, each kernel is in one table.
 const MLX5_MATRIX: [(&str, Way, Function); 4] = [
     ("6.1", Way::Auto, Function::Ib),
     ("6.12", Way::Auto, Function::Ib),
-    ("6.12", Way::InvokeWrite, Function::Roce),
     ("newest", Way::Auto, Function::Ib),
+    ("newest", Way::InvokeWrite, Function::Roce),
+];
+const MLX5_SELECTED: [(&str, Way, Function); 2] = [
+    ("6.1", Way::Auto, Function::Ib),
+    ("newest", Way::InvokeWrite, Function::Roce),
 ];
 
 pub(crate) fn rxe(options: &Options, unsteady: &mut Vec<String>) -> anyhow::Result<()> {
@@ -292,21 +298,14 @@ fn report(failed: &[String]) -> anyhow::Result<()> {
     }
 }
 
-/// Whether a kernel is in both tables by another path, too.
-fn is_twice(kernel: &str, way: Way) -> bool {
-    kernel == QUICK_KERNEL && way == Way::Auto
-}
-
 /// The kernels and paths to run the rxe tests with.
 fn combinations(options: &Options) -> Vec<(&str, Way)> {
     if !options.all && !options.is_quick() && options.kernel.is_empty() && options.path.is_empty() {
-        let elsewhere = [Way::Ioctl, Way::InvokeWrite];
-        let matrix = RXE_MATRIX.into_iter();
-        return matrix
-            .filter(|(kernel, way)| {
-                !options.selected || !(elsewhere.contains(way) || is_twice(kernel, *way))
-            })
-            .collect();
+        return if options.selected {
+            RXE_SELECTED.to_vec()
+        } else {
+            RXE_MATRIX.to_vec()
+        };
     }
     let ways = match options.path.as_slice() {
         [] if options.all => &Way::ALL[..],
@@ -324,10 +323,11 @@ fn mlx5_combinations(options: &Options) -> Vec<(&str, Way, Function)> {
     let nothing =
         !options.all && !options.is_quick() && options.kernel.is_empty() && options.path.is_empty();
     if nothing && options.function.is_empty() {
-        let matrix = MLX5_MATRIX.into_iter();
-        return matrix
-            .filter(|(kernel, way, _)| !options.selected || !is_twice(kernel, *way))
-            .collect();
+        return if options.selected {
+            MLX5_SELECTED.to_vec()
+        } else {
+            MLX5_MATRIX.to_vec()
+        };
     }
     let functions = match options.function.as_slice() {
         [] if options.all => &[Function::Ib, Function::Roce][..],
