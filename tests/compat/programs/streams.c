@@ -133,7 +133,7 @@ int main(void)
 	told(3);
 	post(1, 0), post(0, 0);
 	told(2);
-	SAY("reset %d, none such %d\n", mlx5dv_dci_stream_id_reset(initiator, 1),
+	SAY("reset %d, without an error %d\n", mlx5dv_dci_stream_id_reset(initiator, 1),
 	    mlx5dv_dci_stream_id_reset(initiator, 4));
 	post(1, 0);
 	told(1);

@@ -279,7 +279,7 @@ fn streams_fail_alone_and_are_reset() {
     let ours = &said[0];
     for what in [
         "000, 1: 10, 1: 5, 2: 0, queried 0, state 3",
-        "reset 0, none such 22",
+        "reset 0, without an error 22",
         "0000, 3: 10, 1: 0, 2: 10, 1: 5, queried 0, state 6",
     ] {
         assert!(ours.contains(what), "{what}: {ours}");

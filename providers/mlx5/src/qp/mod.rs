@@ -109,7 +109,8 @@ impl QueuePair {
         self.rare.as_ref()?.raw
     }
 
-    fn streams(&self) -> u32 {
+    /// How many streams it has: 1, unless it is a DC initiator that was created with more.
+    pub fn streams(&self) -> u32 {
         let rare = self.rare.as_ref();
         rare.and_then(|rare| rare.streams).unwrap_or(1)
     }

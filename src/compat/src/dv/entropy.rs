@@ -14,6 +14,7 @@ use uverbs_mlx5::QueuePair;
 use uverbs_mlx5::devx::{AddressMapping, ReservedNumbers};
 
 use super::devx::firmware;
+use super::to::wrapped;
 use crate::ah::Ah;
 use crate::answer::{Answer, number};
 use crate::context::Context;
@@ -57,7 +58,7 @@ extern "C" fn mlx5dv_modify_qp_udp_sport(qp: Handle<Qp>, port: u16) -> c_int {
 
 #[unsafe(no_mangle)]
 extern "C" fn mlx5dv_dci_stream_id_reset(qp: Handle<Qp>, stream: u16) -> c_int {
-    number(|| with_own(qp, |own| own.reset_stream(stream)))
+    number(|| with_own(qp, |own| own.reset_stream(wrapped(stream, own.streams()))))
 }
 
 /// The numbers that a program has taken, block by block. A number is not given out again, so that

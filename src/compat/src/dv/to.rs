@@ -112,13 +112,18 @@ fn put_to(queue: &mut AnyQp, request: &SendRequest<'_>, to: To<'_>) -> Answer<()
                 address: &target.path.get()?.address,
                 number: target.number,
                 access_key: target.access_key,
-                stream: target.stream,
+                stream: wrapped(target.stream, own.streams()),
             };
             // SAFETY: as in `put`.
             unsafe { own.put_dc(request, &to) }?;
         }
     }
     Ok(())
+}
+
+/// Streams are counted around, as devices do: rdma-core's suite names more than there are.
+pub(super) fn wrapped(stream: u16, streams: u32) -> u16 {
+    u16::try_from(u32::from(stream) % streams.max(1)).unwrap_or(stream)
 }
 
 /// What a raw packet queue pair with room for headers of this many bytes is created with.

@@ -282,7 +282,7 @@ fn establish(command: &mut Command<'_>, number: u32) -> Outcome {
     Ok(())
 }
 
-/// Ends the error of the stream that the extended context names.
+/// Ends the error of the stream that the extended context names, which must have one.
 fn reset_stream(command: &mut Command<'_>, number: u32) -> Outcome {
     let extension = command.context(command::qp::EXT_CTX, qp::ext::LEN);
     let named = qp::ext::STREAM.get(&extension);
@@ -291,9 +291,8 @@ fn reset_stream(command: &mut Command<'_>, number: u32) -> Outcome {
     let pair = command.device.qps.of_mut(number, uid)?;
     let fits = has_streams && pair.service == Service::DcInitiator;
     require(fits, Rule::ServiceType)?;
-    let count = 1 << qp::LOG_STREAMS.get(&pair.context);
-    require(named < count, Rule::OutOfRange)?;
-    pair.failed_streams.remove(&(named as u16));
+    let stream = pair.stream(named as u16);
+    require(pair.failed_streams.remove(&stream), Rule::OutOfRange)?;
     Ok(())
 }
 

@@ -466,11 +466,14 @@ fn fetch(device: &Device, qpn: u32, control: Control) -> Option<Vec<u8>> {
 
 /// Reports where a work request misdescribes itself; hardware does not check this.
 fn check(device: &mut Device, qpn: u32, control: Control, bytes: &[u8]) {
-    let consumer = device.qps.get(qpn).map(|qp| qp.send.consumer);
-    if consumer != Some(control.index) {
+    let Some((consumer, service)) = device.qps.get(qpn).map(|qp| (qp.send.consumer, qp.service))
+    else {
+        return;
+    };
+    if consumer != control.index {
         device.report(
             "work request index",
-            &format!("QP {qpn:#x}: {:#x} at {consumer:x?}", control.index),
+            &format!("QP {qpn:#x}: {:#x} at {consumer:#x}", control.index),
         );
     }
     if control.qpn != qpn {
@@ -488,7 +491,7 @@ fn check(device: &mut Device, qpn: u32, control: Control, bytes: &[u8]) {
             ),
         );
     }
-    if let Some(place) = wqe::reserved(bytes) {
+    if let Some(place) = wqe::reserved(bytes, service) {
         device.report(
             "reserved bits of a work request",
             &format!("QP {qpn:#x}: {:#x}: {place}", control.index),

@@ -109,11 +109,17 @@ pub(crate) struct WorkRequest {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Malformed(pub(crate) &'static str);
 
-/// Which reserved bits of the control segment are set.
-pub(crate) fn reserved(bytes: &[u8]) -> Option<&'static str> {
+/// Which reserved bits of the control segment are set. Those before the flags are the stream of a
+/// DC initiator.
+pub(crate) fn reserved(bytes: &[u8], service: Service) -> Option<&'static str> {
+    let unnamed = if service == Service::DcInitiator {
+        0
+    } else {
+        0xff00
+    };
     [
         (4, 0xc0, "above the size"),
-        (8, 0xff00, "before the flags"),
+        (8, unnamed, "before the flags"),
         (8, 0x11, "among the flags"),
     ]
     .into_iter()

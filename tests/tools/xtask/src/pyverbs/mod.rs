@@ -231,7 +231,9 @@ fn machine(
                 .on_demand_paging()
                 .copies()
                 .signatures()
-                .encryption();
+                .encryption()
+                .streams()
+                .extended_memory();
         }
         if let Some(trace) = &options.trace {
             connectx = connectx.trace(trace);
