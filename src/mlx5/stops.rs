@@ -23,7 +23,7 @@ impl<T: Transport> QueuePairBuilder<'_, T> {
     ///
     /// One more system call whenever it is initialised, which waits for the firmware and fails
     /// there on devices that have none of this. Building fails with
-    /// [`Unsupported`](crate::ErrorKind::Unsupported) for other queue pairs, and before Linux 5.16.
+    /// [`Unsupported`](crate::ErrorKind::Unsupported) for other queue pairs, and before Linux 5.14.
     #[doc(alias = "MLX5DV_QP_CREATE_SIG_PIPELINING")]
     pub fn stops_at_wrong_signatures(self) -> Self
     where
