@@ -104,9 +104,10 @@ static void parts(void)
 
 	EXPECT(rwritev(one, out, 3) == 6);
 	EXPECT(rrecv(other, copy, 3, MSG_PEEK | MSG_WAITALL) == 3 && !memcmp(copy, "abc", 3));
+	EXPECT(rrecv(other, copy, 6, MSG_PEEK | MSG_WAITALL) == 6);
 	EXPECT(rreadv(other, in, 1) == 6 && !memcmp(copy, "abcdef", 6));
 	EXPECT(rsendmsg(other, &message, 0) == 6);
-	EXPECT(rrecvfrom(one, copy, 10, 0, NULL, NULL) == 6 && !memcmp(copy, "abcdef", 6));
+	EXPECT(rrecvfrom(one, copy, 6, MSG_WAITALL, NULL, NULL) == 6 && !memcmp(copy, "abcdef", 6));
 	FAILS(rsendto(one, "a", 1, 0, (void *)&address, sizeof(address)), EISCONN);
 	FAILS(rrecv(one, copy, 1, MSG_DONTWAIT), EAGAIN);
 	EXPECT(!rfcntl(one, F_SETFL, O_NONBLOCK));

@@ -1,5 +1,5 @@
-//! Requests of `mlx5dv_qp_ex` that change keys, raw ones, and copies by the device, composed between
-//! `ibv_wr_start` and `ibv_wr_complete`.
+//! Requests of `mlx5dv_qp_ex` that change keys, raw ones, and copies by the device, composed
+//! between `ibv_wr_start` and `ibv_wr_complete`.
 //!
 //! # Safety
 //!
