@@ -127,15 +127,15 @@ impl Devices {
     }
 
     /// The server's address.
-    fn server(self) -> &'static str {
+    pub fn server(self) -> &'static str {
         match self {
             Self::Rxe => "10.1.0.1",
             Self::Connectx => "127.0.0.1",
         }
     }
 
-    /// Runs a command on the host of the first or the second device.
-    fn on_host(self, host: &str, command: Command) -> Command {
+    /// Runs a command on the host of the first (`a`) or the second device (`b`).
+    pub fn on_host(self, host: &str, command: Command) -> Command {
         match self {
             Self::Rxe => command.namespace(host),
             Self::Connectx => command,
