@@ -285,6 +285,12 @@ impl UverbsFile {
                 result => return result.map(|_| ()),
             }
         }
+        self.issue_slowly(op, command)
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn issue_slowly(&self, op: Op, command: &WriteCommand<'_>) -> Result<(), Errno> {
         self.legacy(op, command)
             .map_err(|error| match (error.errno(), error.kind()) {
                 (Some(errno), _) => errno,

@@ -206,6 +206,11 @@ impl<'a> Uhw<'a> {
         }
     }
 
+    /// Whether a legacy command carries nothing of it.
+    pub(super) fn is_empty(&self) -> bool {
+        self.input.is_empty() && self.output.is_empty() && self.pointer.is_none()
+    }
+
     /// True if a legacy command cannot carry it.
     pub(crate) fn needs_ioctl(&self) -> bool {
         self.attrs

@@ -43,6 +43,8 @@ struct Argument {
 }
 
 /// Issues `command` on `fd` and stores the outputs in its cells.
+// Not inlined, as its stack would be made for each doorbell, too.
+#[inline(never)]
 pub(super) fn verbs_ioctl(fd: BorrowedFd<'_>, command: &Command<'_>) -> Result<(), Errno> {
     let (uhw_in, uhw_out) = uhw_attrs(command);
     let attrs = || {
