@@ -147,6 +147,16 @@ impl QueuePair {
         self.send.put(request)
     }
 
+    // Not inlined: code for any device would be longer, and slower for the others.
+    #[inline(never)]
+    fn post_one(&mut self, request: &SendRequest<'_>) -> Result<(), PostError> {
+        if !self.accepts_sends() {
+            return Err(PostError::WrongState);
+        }
+        let object = &self.base.object;
+        (self.send).post(request, object.file(), object.handle())
+    }
+
     #[inline]
     fn put_receive(&mut self, request: &RecvRequest<'_>) -> Result<(), PostError> {
         if self.base.state == QpState::Reset {
@@ -254,6 +264,18 @@ impl contract::Qp for QueuePair {
         self.send.abort();
     }
 
+    #[expect(unsafe_code, reason = "forwards its safety contract")]
+    #[expect(clippy::inline_always, reason = "a part of posting")]
+    #[inline(always)]
+    unsafe fn post_send(&mut self, requests: &[SendRequest<'_>]) -> Result<(), (usize, PostError)> {
+        let [one] = requests else {
+            // SAFETY: the caller's promise.
+            return unsafe { contract::posting::each_send(self, requests) };
+        };
+        // A copy, as in `put_send`.
+        self.post_one(&{ *one }).map_err(|error| (0, error))
+    }
+
     /// False: a request costs a system call, beside which nothing else matters.
     #[inline]
     fn has_usual_sends(&self) -> bool {
@@ -272,6 +294,27 @@ impl contract::Qp for QueuePair {
         // Passes a copy, whose fields the compiler can keep in registers, unlike those of a request
         // in memory.
         self.put_receive(&{ *request })
+    }
+
+    #[expect(unsafe_code, reason = "forwards its safety contract")]
+    #[inline]
+    unsafe fn post_usual_recv(&mut self, request: &RecvRequest<'_>) -> bool {
+        let accepts = self.base.state != QpState::Reset;
+        let ring = self.recv.as_mut().filter(|_| accepts);
+        ring.is_some_and(|ring| ring.post_usual(request))
+    }
+
+    #[expect(unsafe_code, reason = "forwards its safety contract")]
+    #[inline]
+    unsafe fn post_recv(&mut self, requests: &[RecvRequest<'_>]) -> Result<(), (usize, PostError)> {
+        if let [one] = requests
+            // SAFETY: the caller's promise.
+            && unsafe { self.post_usual_recv(one) }
+        {
+            return Ok(());
+        }
+        // SAFETY: the caller's promise.
+        unsafe { contract::posting::each_recv(self, requests) }
     }
 
     #[inline]

@@ -88,6 +88,31 @@ impl ReceiveRing {
         Ok(())
     }
 
+    /// Puts a request and submits it, if it is one with one entry and there is room. Whether it did.
+    #[inline]
+    pub(crate) fn post_usual(&mut self, request: &RecvRequest<'_>) -> bool {
+        let [one] = request.scatter else {
+            return false;
+        };
+        #[cfg(feature = "rings")]
+        if self.watched.is_some() {
+            return false;
+        }
+        let next = self.ring.next(self.published);
+        let posted = self.fork.is_current()
+            && self.max_sge > 0
+            && self
+                .ring
+                .consumer()
+                .is_some_and(|consumed| consumed != next)
+            && wqe::put_recv_of_one(&self.ring, self.published, request.wr_id, one);
+        if posted {
+            self.ring.publish(next);
+            (self.tail, self.published) = (next, next);
+        }
+        posted
+    }
+
     #[inline]
     pub(crate) fn submit(&mut self) -> Result<(), PostError> {
         if !self.fork.is_current() {

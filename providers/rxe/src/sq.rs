@@ -76,6 +76,15 @@ impl SendRing {
 
     #[inline]
     pub(crate) fn put(&mut self, request: &SendRequest<'_>) -> Result<(), PostError> {
+        let (next, _) = self.room()?;
+        wqe::put_send(&self.ring, self.tail, &self.limits, request)?;
+        self.tail = next;
+        Ok(())
+    }
+
+    /// The index after the next request, and how far the kernel is, if there is room for a request.
+    #[inline]
+    fn room(&self) -> Result<(u32, u32), PostError> {
         // A forked child has no mapping of the ring.
         if !self.fork.is_current() {
             return Err(PostError::Forked);
@@ -84,12 +93,11 @@ impl SendRing {
             return Err(PostError::Poisoned);
         }
         let next = self.ring.next(self.tail);
-        if next == self.ring.consumer().ok_or(PostError::Poisoned)? {
+        let consumed = self.ring.consumer().ok_or(PostError::Poisoned)?;
+        if next == consumed {
             return Err(PostError::QueueFull);
         }
-        wqe::put_send(&self.ring, self.tail, &self.limits, request)?;
-        self.tail = next;
-        Ok(())
+        Ok((next, consumed))
     }
 
     /// Publishes the requests that were put and rings the doorbell: one system call for the batch.
@@ -108,7 +116,28 @@ impl SendRing {
             self.abort();
             return Err(PostError::Forked);
         }
-        let idle = self.is_idle();
+        self.submit_after(self.is_idle(), file, qp)
+    }
+
+    /// [Puts](Self::put) one request and [submits](Self::submit) it, in fewer steps. Requests that
+    /// were put before and not submitted are removed.
+    #[inline]
+    pub(crate) fn post(
+        &mut self,
+        request: &SendRequest<'_>,
+        file: &UverbsFile,
+        qp: u32,
+    ) -> Result<(), PostError> {
+        self.abort();
+        let (next, consumed) = self.room()?;
+        wqe::put_send(&self.ring, self.tail, &self.limits, request)?;
+        self.tail = next;
+        self.submit_after(consumed == self.published, file, qp)
+    }
+
+    /// Publishes what was put; before that, the kernel had nothing to do if it was `idle`.
+    #[inline]
+    fn submit_after(&mut self, idle: bool, file: &UverbsFile, qp: u32) -> Result<(), PostError> {
         // Before the kernel may process the requests, since it also writes to them.
         #[cfg(feature = "rings")]
         if let Some(queue) = &self.watched {

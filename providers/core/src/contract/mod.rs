@@ -14,6 +14,7 @@ mod gids;
 mod link;
 mod memory;
 mod multicast;
+pub mod posting;
 mod queues;
 mod slot;
 #[cfg(test)]

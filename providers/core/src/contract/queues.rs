@@ -6,8 +6,8 @@ use std::fmt::Debug;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU32;
 
-use super::extra;
 use super::{CompletionSlot, Extra, Link, QpBase, RawCompletion, Success, Usual};
+use super::{extra, posting};
 use crate::error::{Error, ErrorKind, Op, PollError, PostError, Result};
 use crate::hw::QueueMemory;
 use crate::object::Object;
@@ -456,17 +456,8 @@ pub trait Qp: Debug + Send {
     #[expect(clippy::inline_always, reason = "a part of posting")]
     #[inline(always)]
     unsafe fn post_send(&mut self, requests: &[SendRequest<'_>]) -> Result<(), (usize, PostError)> {
-        // A batch that was forgotten instead of dropped must not be submitted with this one.
-        self.abort_send();
-        for (posted, request) in requests.iter().enumerate() {
-            // A copy, whose fields the compiler can keep in registers, unlike those of a request in
-            // memory. SAFETY: the caller's promise, for each request.
-            if let Err(error) = unsafe { self.put_send(&{ *request }) } {
-                self.submit_send().map_err(|error| (0, error))?;
-                return Err((posted, error));
-            }
-        }
-        self.submit_send().map_err(|error| (0, error))
+        // SAFETY: the caller's promise.
+        unsafe { posting::each_send(self, requests) }
     }
 
     /// Whether [`usual_send`](Self::usual_send) ever returns something.
@@ -565,15 +556,8 @@ pub trait Qp: Debug + Send {
     #[expect(clippy::inline_always, reason = "a part of posting")]
     #[inline(always)]
     unsafe fn post_recv(&mut self, requests: &[RecvRequest<'_>]) -> Result<(), (usize, PostError)> {
-        self.abort_recv();
-        for (posted, request) in requests.iter().enumerate() {
-            // SAFETY: the caller's promise, for each request.
-            if let Err(error) = unsafe { self.put_recv(&{ *request }) } {
-                self.submit_recv().map_err(|error| (0, error))?;
-                return Err((posted, error));
-            }
-        }
-        self.submit_recv().map_err(|error| (0, error))
+        // SAFETY: the caller's promise.
+        unsafe { posting::each_recv(self, requests) }
     }
 }
 

@@ -173,8 +173,10 @@ impl SharedRing {
     #[inline]
     pub fn put_bytes(&self, index: u32, at: u32, parts: &[&[u8]], most: usize) -> Option<usize> {
         // The sum can overflow: the same bytes may be borrowed many times.
-        let total = parts.iter().map(|part| part.len());
-        let total = total.fold(0, usize::saturating_add);
+        let total = match parts {
+            [one] => one.len(),
+            all => (all.iter().map(|part| part.len())).fold(0, usize::saturating_add),
+        };
         if total > most {
             return None;
         }
@@ -187,8 +189,10 @@ impl SharedRing {
             to = to.wrapping_add(1);
         };
         let mut pack = Pack::default();
-        for part in parts {
-            pack.push(part, &mut store);
+        match parts {
+            // Most have one: then no bytes are left over from the one before.
+            [one] => pack.push(one, &mut store),
+            all => all.iter().for_each(|part| pack.push(part, &mut store)),
         }
         if let Some(word) = pack.finish() {
             store(word);

@@ -23,7 +23,7 @@ use zerocopy::transmute;
 mod message;
 mod receive;
 
-pub(crate) use receive::put_recv;
+pub(crate) use receive::{put_recv, put_recv_of_one};
 
 /// The limits of a queue's requests.
 #[derive(Clone, Copy, Debug)]
@@ -128,6 +128,7 @@ fn put_any(
     }
 }
 
+#[inline]
 fn dma(length: u32, sges: usize) -> rxe_dma_info {
     rxe_dma_info {
         length,

@@ -20,20 +20,33 @@ pub(crate) fn put_recv(
     index: u32,
     request: &RecvRequest<'_>,
 ) -> Result<(), PostError> {
-    let length = total(request.scatter)?;
-    let header = rxe_recv_wqe {
-        wr_id: request.wr_id,
-        dma: dma(length, request.scatter.len()),
-        ..rxe_recv_wqe::default()
-    };
     let written = match request.scatter {
-        [one] => ring.put(index, 0, &ReceiveOfOne(header, sge(one))),
-        all => ring.put(index, 0, &header) && put_sges(ring, index, RECV_WORDS, all),
+        [one] => put_recv_of_one(ring, index, request.wr_id, one),
+        all => {
+            let header = header(request.wr_id, total(all)?, all.len());
+            ring.put(index, 0, &header) && put_sges(ring, index, RECV_WORDS, all)
+        }
     };
     if written {
         Ok(())
     } else {
         Err(PostError::InvalidRequest)
+    }
+}
+
+/// The same with one scatter/gather entry. False, and nothing is written, if that does not fit.
+#[inline]
+pub(crate) fn put_recv_of_one(ring: &SharedRing, index: u32, wr_id: u64, one: &Sge) -> bool {
+    let header = header(wr_id, one.length, 1);
+    ring.put(index, 0, &ReceiveOfOne(header, sge(one)))
+}
+
+#[inline]
+fn header(wr_id: u64, length: u32, sges: usize) -> rxe_recv_wqe {
+    rxe_recv_wqe {
+        wr_id,
+        dma: dma(length, sges),
+        ..rxe_recv_wqe::default()
     }
 }
 
