@@ -53,6 +53,12 @@ impl Connection {
         self.conn().pool.tell();
     }
 
+    /// Whether there may be messages, or it is over.
+    #[inline]
+    pub(crate) fn has_news(&self) -> bool {
+        self.conn().has_news()
+    }
+
     /// Takes all messages that there are, into a queue that is empty; others may arrive in their
     /// place. Returns why there will be no more, once there are none.
     pub(crate) fn take_messages(&self, into: &mut Arrivals) -> Option<ConnectionError> {

@@ -74,7 +74,15 @@ impl Pool {
     }
 
     /// A free buffer, with whatever bytes it held last.
+    #[inline]
     pub(super) fn take(&self) -> Result<Buffer> {
+        let free = self.lock().free.pop();
+        free.map_or_else(|| self.make(), Ok)
+    }
+
+    /// The same if there was none: registers more, if there may be more.
+    #[cold]
+    fn make(&self) -> Result<Buffer> {
         let mut inner = self.lock();
         if let Some(buffer) = inner.free.pop() {
             return Ok(buffer);

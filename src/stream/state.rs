@@ -187,28 +187,29 @@ impl State {
 
     /// Copies bytes into messages, as many as there is room for, and sends them.
     pub(super) fn write(&mut self, connection: &Connection, bytes: &[u8]) -> Step<usize> {
+        match self.write_message(connection, bytes) {
+            Poll::Ready(Ok(len)) if len < bytes.len() => {
+                let rest = bytes.get(len..).unwrap_or_default();
+                Poll::Ready(Ok(len + self.write_rest(connection, rest)))
+            }
+            first => first,
+        }
+    }
+
+    /// Sends what the first message had no room for, or a part of it.
+    #[inline(never)]
+    fn write_rest(&mut self, connection: &Connection, bytes: &[u8]) -> usize {
         let (mut rest, mut messages) = (bytes, 1);
-        loop {
-            let written = bytes.len() - rest.len();
-            let sent = if messages == 1 {
-                self.write_message(connection, rest)
-            } else {
-                self.write_messages(connection, rest, messages)
-            };
-            match sent {
-                Poll::Ready(Ok(len)) => rest = rest.get(len..).unwrap_or_default(),
-                // What was sent before is reported first: the next write gets the error.
-                Poll::Pending | Poll::Ready(Err(_)) if written > 0 => {
-                    return Poll::Ready(Ok(written));
-                }
-                other => return other,
-            }
-            if rest.is_empty() {
-                return Poll::Ready(Ok(bytes.len()));
-            }
+        while !rest.is_empty() {
             // The device has the first ones while more are copied; fewer doorbells take less time.
             messages = (messages * 4).min(MOST_AT_ONCE);
+            match self.write_messages(connection, rest, messages) {
+                Poll::Ready(Ok(len)) => rest = rest.get(len..).unwrap_or_default(),
+                // What was sent before is reported first: the next write gets the error.
+                Poll::Pending | Poll::Ready(Err(_)) => break,
+            }
         }
+        bytes.len() - rest.len()
     }
 
     /// Sends up to so many messages at once.
@@ -334,10 +335,16 @@ impl State {
     }
 
     /// Lets the peer send as many messages as were read, once they are half of what it may.
+    #[inline]
     fn grant(&mut self, connection: &Connection) {
-        let is_due = self.taken > 0 && self.taken >= self.ours.credits / 2;
-        if !is_due || self.flow.has_peer_ended || self.over.is_some() || !self.has_room(connection)
-        {
+        if self.taken > 0 && self.taken >= self.ours.credits / 2 {
+            self.grant_now(connection);
+        }
+    }
+
+    #[inline(never)]
+    fn grant_now(&mut self, connection: &Connection) {
+        if self.flow.has_peer_ended || self.over.is_some() || !self.has_room(connection) {
             return;
         }
         // An error is kept, and returned once everything that arrived has been read.
@@ -401,7 +408,16 @@ impl State {
     }
 
     /// Takes what has arrived. Of bytes it keeps no more than the peer had credits for.
+    #[inline]
     fn take_messages(&mut self, connection: &Connection) {
+        // Most often nothing has, when something is to be written.
+        if connection.has_news() {
+            self.take_news(connection);
+        }
+    }
+
+    #[inline(never)]
+    fn take_news(&mut self, connection: &Connection) {
         while self.over.is_none() {
             let over = connection.take_messages(&mut self.fresh);
             if self.fresh.is_empty() {

@@ -96,6 +96,13 @@ pub(super) enum Posting {
     Refused(ConnectionError, Option<Memory>),
 }
 
+/// Gives back the memory of requests that have ended without a completion, and of a batch that was
+/// not submitted.
+fn put_released(queue: &mut owned::QueuePair<Rc>, pool: &Pool) {
+    let all = std::iter::from_fn(|| queue.released());
+    pool.put_all(all.filter_map(|released| released.memory.into_buffer()));
+}
+
 impl Conn {
     pub(super) fn new(number: u32, pool: &Arc<Pool>, settings: &Settings, receives: u32) -> Self {
         Self {
@@ -251,9 +258,7 @@ impl State {
     /// A request has ended, and so have the unsignaled ones before it.
     fn passed(&mut self, pool: &Pool, wake: &mut Vec<Waker>) {
         let Some(qp) = &mut self.qp else { return };
-        while let Some(released) = qp.queue().released() {
-            pool.put_memory_silently(released.memory);
-        }
+        put_released(qp.queue(), pool);
         self.count();
         self.room.take_all(wake);
     }

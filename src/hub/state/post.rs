@@ -6,7 +6,7 @@ use std::task::Waker;
 use uverbs_core::PostError;
 use uverbs_core::types::{Remote, RemoteKey};
 
-use super::{Conn, ConnectionError, PROBE, Posting, Queue, Slot, State, UNWATCHED};
+use super::{Conn, ConnectionError, PROBE, Posting, Queue, Slot, State, UNWATCHED, put_released};
 use crate::owned::{Buffer, Carried, Work};
 
 impl Conn {
@@ -125,9 +125,7 @@ impl Conn {
             }
         };
         // Of a batch that was not submitted.
-        while let Some(released) = qp.queue().released() {
-            self.pool.put_memory_silently(released.memory);
-        }
+        put_released(qp.queue(), &self.pool);
         state.silent = silent;
         state.count();
         posted

@@ -1,0 +1,9 @@
+//! Processors.
+
+use rustix::thread::sched_getaffinity;
+
+/// Whether this thread may run on one processor alone, by its affinity. Then whatever it waits for
+/// comes no sooner for waiting awake. False if that cannot be found out. One system call.
+pub fn has_one_processor() -> bool {
+    sched_getaffinity(None).is_ok_and(|set| set.count() == 1)
+}
