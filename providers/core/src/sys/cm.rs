@@ -19,7 +19,7 @@ use uverbs_uapi::rdma_user_cm::{
 use zerocopy::IntoBytes;
 
 use super::ioctl::address;
-use super::write::with_buffer;
+use super::write::{with_buffer, write_whole};
 use crate::error::Errno;
 
 const HEADER: usize = size_of::<rdma_ucm_cmd_hdr>();
@@ -77,10 +77,7 @@ pub(super) fn write_cm(fd: BorrowedFd<'_>, command: &CmCommand<'_>) -> Result<()
                 .ok_or(Errno::INVAL)?
                 .copy_from_slice(&address.to_ne_bytes());
         }
-        match rustix::io::write(fd, bytes)? {
-            written if written == total => Ok(()),
-            _ => Err(Errno::IO),
-        }
+        write_whole(fd, bytes)
     })
 }
 

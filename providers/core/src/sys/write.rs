@@ -108,10 +108,13 @@ fn write_short(
         response: address(command.reply),
         rest: [first, second],
     };
-    write(fd, short.as_bytes())
+    write_whole(fd, short.as_bytes())
 }
 
-fn write(fd: BorrowedFd<'_>, bytes: &[u8]) -> Result<(), Errno> {
+/// Writes a command, which the kernel takes as a whole.
+// Not inlined, for programs that are to be small.
+#[inline(never)]
+pub(super) fn write_whole(fd: BorrowedFd<'_>, bytes: &[u8]) -> Result<(), Errno> {
     match rustix::io::write(fd, bytes)? {
         written if written == bytes.len() => Ok(()),
         _ => Err(Errno::IO),
@@ -142,7 +145,7 @@ fn send(
             head.copy_from_slice(header.as_bytes());
             point_at_response(request, command, response)?;
         }
-        write(fd, bytes)
+        write_whole(fd, bytes)
     })
 }
 
