@@ -88,7 +88,7 @@ impl ReceiveRing {
         Ok(())
     }
 
-    /// Puts a request and submits it, if it is one with one entry and there is room. Whether it did.
+    /// Puts a request and submits it, if it has one entry and there is room. Whether it did.
     #[inline]
     pub(crate) fn post_usual(&mut self, request: &RecvRequest<'_>) -> bool {
         let [one] = request.scatter else {

@@ -1,5 +1,4 @@
 //! Posting lists of requests one by one, with one doorbell.
-#![allow(unsafe_code, reason = "names memory that a device will access")]
 
 use super::Qp;
 use crate::error::PostError;
@@ -12,6 +11,7 @@ use crate::types::{RecvRequest, SendRequest};
 ///
 /// # Safety
 /// As there.
+#[allow(unsafe_code, reason = "names memory that a device will access")]
 #[expect(clippy::inline_always, reason = "a part of posting")]
 #[inline(always)]
 pub unsafe fn each_send<Q: Qp + ?Sized>(
@@ -38,6 +38,7 @@ pub unsafe fn each_send<Q: Qp + ?Sized>(
 ///
 /// # Safety
 /// As there.
+#[allow(unsafe_code, reason = "names memory that a device will write to")]
 #[expect(clippy::inline_always, reason = "a part of posting")]
 #[inline(always)]
 pub unsafe fn each_recv<Q: Qp + ?Sized>(
