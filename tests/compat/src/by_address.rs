@@ -124,9 +124,15 @@ fn play_commands(
 ) -> Result<[Output; 2], Error> {
     let listening = guest.spawn(server)?;
     wait(&listening)?;
-    let client = guest.run(client)?;
-    let server = listening.wait()?;
-    Ok([server.check()?, client.check()?])
+    match guest.run(client)?.check() {
+        Ok(client) => Ok([listening.wait()?.check()?, client]),
+        Err(error) => {
+            // It may wait for ever.
+            listening.kill()?;
+            listening.wait()?;
+            Err(error)
+        }
+    }
 }
 
 /// Powers the guest off. Returns the complaints of its kernel.

@@ -13,6 +13,12 @@ use testbed::Guest;
 /// Which library the server and the client are run over.
 const PAIRS: [[Library; 2]; 3] = [[Ours, Ours], [Ours, Debian], [Debian, Ours]];
 
+/// What a client of perftest says whose server does not listen yet: servers say that they wait
+/// before they do.
+const TOO_EARLY: &str = "RDMA_CM_EVENT_REJECTED; error: 8";
+/// How often it comes again.
+const ATTEMPTS: usize = 5;
+
 /// One way to run a program.
 struct Game {
     server: Side<'static>,
@@ -52,7 +58,15 @@ fn with(guest: &Guest, games: &[Game], pairs: &[[Library; 2]]) {
     for game in games {
         for &libraries in pairs {
             let (server, client) = (game.server, game.client);
-            let outputs = play(guest, server, game.ready, client, libraries);
+            let mut outputs = play(guest, server, game.ready, client, libraries);
+            for _ in 0..ATTEMPTS {
+                match &outputs {
+                    Err(error) if error.to_string().contains(TOO_EARLY) => {
+                        outputs = play(guest, server, game.ready, client, libraries);
+                    }
+                    _ => break,
+                }
+            }
             let outputs = outputs
                 .unwrap_or_else(|error| panic!("{server:?}, {client:?}, {libraries:?}: {error}"));
             for (output, end) in outputs.iter().zip(game.ends) {
