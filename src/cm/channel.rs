@@ -309,8 +309,15 @@ impl Channel {
     /// Reads one event, if there is one, and puts it where it belongs. One system call; never
     /// waits.
     pub(crate) fn read(&self) -> Result<bool> {
+        let wake = self.read_silently()?;
+        Ok(wake.map(wake_all).is_some())
+    }
+
+    /// The same, where a lock is held: leaves it to the caller to [wake](wake_all) those that wait
+    /// for the event.
+    pub(super) fn read_silently(&self) -> Result<Option<Vec<Waker>>> {
         let event = match cm::get_event(&self.file) {
-            Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(false),
+            Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(None),
             event => event?,
         };
         let mut state = self.lock();
@@ -319,8 +326,7 @@ impl Channel {
         if let Some(id) = sorted.unwanted {
             self.reap(id);
         }
-        wake_all(sorted.wake);
-        Ok(true)
+        Ok(Some(sorted.wake))
     }
 
     /// Waits until `take` finds something, at most until `deadline` (`None`: forever). Of several

@@ -10,9 +10,9 @@
 use std::future::poll_fn;
 use std::os::fd::{AsRawFd, RawFd};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::task::Poll;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, ready};
 use std::time::{Duration, Instant};
 
 use tokio::io::Interest;
@@ -22,7 +22,7 @@ use uverbs_core::cm::Event;
 use uverbs_core::{Error, ErrorKind, Op, Result};
 
 use super::EventChannel;
-use super::channel::Channel;
+use super::channel::{Channel, wake_all};
 use super::connection::{Connection, ConnectionEvent, Link};
 use super::connector::{Connector, Resolved};
 use super::datagram::{DatagramPeer, ResolvedService};
@@ -60,44 +60,90 @@ use crate::asynchronous::{registration, runtime};
 pub struct AsyncEventChannel {
     channel: EventChannel,
     reader: AbortHandle,
-    /// Whether the reader has ended: nobody is woken any more.
-    is_over: Arc<AtomicBool>,
+    registered: Arc<Registered>,
 }
 
-/// What reads a channel: the channel, and the number of its descriptor.
-struct Reader {
+/// The channel, and the number of its descriptor.
+#[derive(Debug)]
+struct Source {
     channel: Arc<Channel>,
     fd: RawFd,
-    is_over: Arc<AtomicBool>,
 }
 
-impl AsRawFd for Reader {
+impl AsRawFd for Source {
     fn as_raw_fd(&self) -> RawFd {
         self.fd
     }
 }
 
-/// It ends with the runtime, or by an error.
-impl Drop for Reader {
-    fn drop(&mut self) {
-        self.is_over.store(true, Ordering::Release);
-        self.channel.wake_everybody();
-    }
+/// A channel that is registered with a runtime.
+#[derive(Debug)]
+struct Registered {
+    channel: Arc<Channel>,
+    /// Until either side ends it. No foreign code runs while the lock is held.
+    fd: Mutex<Option<AsyncFd<Source>>>,
+    /// Whether the reader has ended: nobody is woken any more.
+    is_over: AtomicBool,
 }
 
-async fn read_all(fd: AsyncFd<Reader>) {
-    while let Ok(mut ready) = fd.readable().await {
-        match fd.get_ref().channel.read() {
-            Ok(true) => {}
-            Ok(false) => ready.clear_ready(),
-            // Whoever waits asks for the reason.
-            Err(_) => return,
+impl Registered {
+    fn fd(&self) -> MutexGuard<'_, Option<AsyncFd<Source>>> {
+        self.fd.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Nobody reads any more, and the channel can be registered again.
+    fn end(&self) {
+        // In a child the lock may be held forever, by a thread that exists only in the parent,
+        // and what the runtime waits for is also the parent's.
+        if self.channel.file().check_process(Op::CmGetEvent).is_ok() {
+            let fd = self.fd().take();
+            drop(fd);
+            self.is_over.store(true, Ordering::Release);
+            self.channel.wake_everybody();
+        }
+    }
+
+    /// Reads until there is nothing; ready when it is over.
+    fn poll_read(&self, cx: &mut Context<'_>) -> Poll<()> {
+        loop {
+            let place = self.fd();
+            let Some(fd) = &*place else {
+                return Poll::Ready(());
+            };
+            let Ok(mut readable) = ready!(fd.poll_read_ready(cx)) else {
+                return Poll::Ready(());
+            };
+            let wake = match fd.get_ref().channel.read_silently() {
+                Ok(Some(wake)) => wake,
+                Ok(None) => {
+                    readable.clear_ready();
+                    continue;
+                }
+                // Whoever waits asks for the reason.
+                Err(_) => return Poll::Ready(()),
+            };
+            drop(place);
+            wake_all(wake);
         }
     }
 }
 
+/// The task that reads. It ends with the runtime, with the [`AsyncEventChannel`], or by an error.
+struct Reader(Arc<Registered>);
+
+impl Drop for Reader {
+    fn drop(&mut self) {
+        self.0.end();
+    }
+}
+
+async fn read_all(reader: Reader) {
+    poll_fn(|cx| reader.0.poll_read(cx)).await;
+}
+
 impl Drop for AsyncEventChannel {
     fn drop(&mut self) {
+        self.registered.end();
         self.reader.abort();
     }
 }
@@ -112,9 +158,8 @@ impl AsyncEventChannel {
     }
 
     /// Registers the channel with the runtime of the current task, which reads its events until
-    /// this value is dropped. It can be registered only once per runtime, and again only after the
-    /// runtime has ended the task that reads, soon after the drop. Threads may still wait on it,
-    /// too.
+    /// this value is dropped. It can be registered only once per runtime, and again after the drop.
+    /// Threads may still wait on it, too.
     ///
     /// # Errors
     /// [`InvalidState`](ErrorKind::InvalidState): there is no runtime; another error of
@@ -123,22 +168,25 @@ impl AsyncEventChannel {
         let runtime = runtime(Op::CmGetEvent)?;
         // SAFETY: only its number is used, for being registered.
         let fd = unsafe { channel.shared.file().event_fd() }.as_raw_fd();
-        let is_over = Arc::new(AtomicBool::new(false));
-        let reader = Reader {
+        let source = Source {
             channel: Arc::clone(&channel.shared),
             fd,
-            is_over: Arc::clone(&is_over),
         };
         // SAFETY: the number is that of the channel's file, which lives as long as the channel that
         // is kept with it.
-        let fd = unsafe { AsyncFd::register_with_interest(reader, Interest::READABLE) }
+        let fd = unsafe { AsyncFd::register_with_interest(source, Interest::READABLE) }
             .map_err(|error| registration(Op::CmGetEvent, &error.into()))?;
         channel.shared.has_tasks();
-        let reader = runtime.spawn(read_all(fd));
+        let registered = Arc::new(Registered {
+            channel: Arc::clone(&channel.shared),
+            fd: Mutex::new(Some(fd)),
+            is_over: AtomicBool::new(false),
+        });
+        let reader = runtime.spawn(read_all(Reader(Arc::clone(&registered))));
         Ok(Self {
             channel,
             reader: reader.abort_handle(),
-            is_over,
+            registered,
         })
     }
 
@@ -271,7 +319,7 @@ impl AsyncEventChannel {
             if let Some(event) = channel.take(number) {
                 return Poll::Ready(Ok(event));
             }
-            if self.is_over.load(Ordering::Acquire) {
+            if self.registered.is_over.load(Ordering::Acquire) {
                 return Poll::Ready(self.without_reader(number));
             }
             Poll::Pending

@@ -1,11 +1,11 @@
 //! Connections that tasks make.
 
 use std::future::{Future, poll_fn};
-use std::pin::pin;
-use std::sync::Arc;
+use std::pin::{Pin, pin};
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::task::{Context, Poll, Waker};
-use std::time::Duration;
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll, Wake, Waker};
+use std::time::{Duration, Instant};
 
 use fake_tests::connections::{at, listen, next};
 use fake_tests::{Bench, PATIENCE};
@@ -14,6 +14,7 @@ use tokio::task::yield_now;
 use uverbs::ErrorKind;
 use uverbs::asynchronous::AsyncEventChannel;
 use uverbs::cm::{CmError, Connection, ConnectionEvent, EventKind, RejectReason, Step};
+use uverbs_core::Op;
 use uverbs_core::cm as raw;
 use uverbs_core::cm::PortSpace;
 
@@ -288,6 +289,61 @@ fn tasks_have_limits_of_their_own() {
     assert_eq!(error.kind(), ErrorKind::InvalidState);
     let nowhere = AsyncEventChannel::new(client.channel.clone()).unwrap_err();
     assert_eq!(nowhere.kind(), ErrorKind::InvalidState);
+}
+
+#[test]
+fn a_channel_that_was_dropped_is_registered_again_at_once() {
+    let bench = Bench::newest();
+    let (client, server) = (Side::new(&bench), Side::new(&bench));
+    let listener = server.listen();
+    runtime().block_on(async {
+        let first = channel(&client);
+        let again = AsyncEventChannel::new(client.channel.clone()).unwrap_err();
+        assert_eq!(again.op(), Op::CmGetEvent, "{again}");
+        drop(first);
+        // No other task has run in between.
+        let second = channel(&client);
+        let resolved = (second.resolve(client.connector(listener.local_addr()))).await;
+        drop(resolved.unwrap());
+        yield_now().await;
+        let resolved = (second.resolve(client.connector(listener.local_addr()))).await;
+        drop(resolved.unwrap());
+    });
+}
+
+/// What wakes it drops it, with the channel that it waits on.
+struct Waiting(Mutex<Option<Pin<Box<dyn Future<Output = ()> + Send>>>>);
+
+impl Wake for Waiting {
+    fn wake(self: Arc<Self>) {
+        let waiting = self.0.lock().unwrap().take();
+        drop(waiting);
+    }
+}
+
+#[test]
+fn a_channel_may_be_dropped_by_those_it_wakes() {
+    let bench = Bench::newest();
+    let (client, server) = (Side::new(&bench), Side::new(&bench));
+    let listener = server.listen();
+    runtime().block_on(async {
+        let ours = channel(&client);
+        let connector = client.connector(listener.local_addr());
+        let mut resolving: Pin<Box<dyn Future<Output = ()> + Send>> = Box::pin(async move {
+            drop(ours.resolve(connector).await);
+        });
+        let waiting = Arc::new(Waiting(Mutex::default()));
+        let waker = Waker::from(Arc::clone(&waiting));
+        let mut cx = Context::from_waker(&waker);
+        assert!(resolving.as_mut().poll(&mut cx).is_pending());
+        *waiting.0.lock().unwrap() = Some(resolving);
+        let deadline = Instant::now() + PATIENCE;
+        while waiting.0.lock().unwrap().is_some() {
+            assert!(Instant::now() < deadline, "nobody was woken");
+            yield_now().await;
+        }
+        drop(channel(&client));
+    });
 }
 
 #[test]
