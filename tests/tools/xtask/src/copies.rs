@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use anyhow::{Context as _, bail};
 use clap::Args;
 use testbed::cargo::workspace;
-use testbed::host;
+use testbed::host::{self, Tool, ensure};
 
 /// The target that the code is compiled for; it is not run, and no linker is needed.
 const TARGET: &str = "aarch64-unknown-linux-gnu";
@@ -20,12 +20,12 @@ const STORES: usize = 8;
 /// Compile the driver layer for aarch64 and check that blocks are copied through doorbells by
 /// stores without any other instruction in between.
 ///
-/// Such a processor combines only consecutive stores into one transaction. Requires the target of
-/// the toolchain (rustup target add).
+/// Such a processor combines only consecutive stores into one transaction.
 #[derive(Args, Debug)]
 pub(crate) struct Options {}
 
 pub(crate) fn run(_: &Options) -> anyhow::Result<ExitCode> {
+    ensure(&[Tool::RustTarget(TARGET)])?;
     let folder = workspace().join("target/copies");
     fs::create_dir_all(&folder)?;
     let assembly = folder.join("uverbs-core.s");

@@ -10,7 +10,8 @@ use std::process::{Command, ExitCode};
 
 use anyhow::Context as _;
 use clap::Args;
-use testbed::host;
+use testbed::cargo::MUSL;
+use testbed::host::{self, Tool, ensure};
 
 use crate::programs;
 use versions::{Node, nodes, script};
@@ -82,15 +83,14 @@ fn with_code(file: &Path, nodes: &[Node], code: &Path, needs: &[&Path]) -> anyho
     link(file, &map, &[&before, needs, &after].concat())
 }
 
-/// The target of static programs.
-const MUSL: &str = "x86_64-unknown-linux-musl";
-
 /// Builds the library for static programs in a folder, and returns its path.
 pub(crate) fn build_static(out: &Path) -> anyhow::Result<PathBuf> {
+    ensure(&[Tool::RustTarget(MUSL)])?;
     fs::create_dir_all(out).with_context(|| out.display().to_string())?;
     let copy = |from: &Path, name: &str| {
         let file = out.join(name);
-        fs::copy(from, &file).with_context(|| file.display().to_string())?;
+        let to = || format!("{} to {}", from.display(), file.display());
+        fs::copy(from, &file).with_context(to)?;
         Ok::<_, anyhow::Error>(file)
     };
     let sysroot = host::capture(Command::new("rustc").args(["--print", "sysroot"]))?;
