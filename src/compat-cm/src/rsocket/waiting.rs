@@ -8,7 +8,7 @@ use super::endpoint::Endpoint;
 use super::flow::{Flow, Phase};
 use super::settings::Defaults;
 use super::sleep;
-use super::stream::{Stream, WOULD_BLOCK, lock};
+use super::stream::{RESET, Stream, WOULD_BLOCK, lock};
 use crate::answer::Answer;
 use crate::errno::Code;
 
@@ -128,6 +128,10 @@ impl Stream {
             let mut flow = self.flow();
             // What the peer has sent before comes first.
             self.process(endpoint, &mut flow);
+            if flow.phase == Phase::Open && flow.is_readable {
+                // It has not said that this was all.
+                self.fail(&mut flow, RESET);
+            }
             flow.end(Phase::Closed);
             self.sleepers.wake();
         }
