@@ -24,6 +24,7 @@
 #define CREDITS (4u << 29)
 #define MAP (6u << 29)
 #define CONTROL (7u << 29)
+#define SHUT_DOWN (CONTROL | 2)
 
 /* The private data of the handshake. */
 struct entry {
@@ -119,6 +120,35 @@ static void breaks(int socket)
 	EXPECT(rsend(socket, bytes, 1, 0) == -1 && errno == ECONNRESET);
 }
 
+static void *disconnects(void *unused)
+{
+	EXPECT(!rdma_disconnect(id));
+	return NULL;
+}
+
+/* Its last words, and then nothing. */
+static void vanishes(int socket, uint32_t last, int ends)
+{
+	char bytes[16];
+	int code;
+	socklen_t length = sizeof(code);
+	struct ibv_wc wc;
+	pthread_t thread;
+
+	say(DATA | 4);
+	say(last);
+	for (int left = 2; left > 0;)
+		left -= ibv_poll_cq(id->send_cq, 1, &wc);
+	EXPECT(!pthread_create(&thread, NULL, disconnects, NULL));
+	EXPECT(rrecv(socket, bytes, 4, MSG_WAITALL) == 4);
+	EXPECT(rrecv(socket, bytes, sizeof(bytes), 0) == (ends ? 0 : -1) && errno == (ends ? 0 : ECONNRESET));
+	EXPECT(!rgetsockopt(socket, SOL_SOCKET, SO_ERROR, &code, &length) && code == (ends ? 0 : ECONNRESET));
+	EXPECT(!rclose(socket));
+	pthread_join(thread, NULL);
+	rdma_destroy_qp(id);
+	EXPECT(!ibv_dereg_mr(region) && !rdma_destroy_id(id));
+}
+
 int main(void)
 {
 	static char bytes[1 << 20];
@@ -166,6 +196,13 @@ int main(void)
 	EXPECT(riowrite(socket, bytes, 10, 0, 0) == 0);
 	leave(socket);
 	puts("nothing");
+
+	/* A peer that leaves without a word, and one that has said that this was all. */
+	prepare();
+	vanishes(connected(), CONTROL | 1, 0);
+	prepare();
+	vanishes(connected(), SHUT_DOWN, 1);
+	puts("vanished");
 
 	/* Credits for a buffer that is not there: the first write fails. */
 	prepare();

@@ -364,7 +364,7 @@ fn sockets() {
 /// Nothing that a socket's peer says has it read or write outside of its memory, or wait for ever.
 #[test]
 fn peers_that_lie() {
-    let expected = ["too much", "nothing", "nowhere", "odd", "done"];
+    let expected = ["too much", "nothing", "vanished", "nowhere", "odd", "done"];
     over(&[Ours], "liar", &expected.join("\r\n"));
 }
 
