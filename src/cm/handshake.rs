@@ -229,13 +229,10 @@ impl Resolved {
             queue.with(|queue| queue.set_ece(&response.ece))??;
         }
         if response.kind == EventKind::ConnectResponse {
-            let over = |error| over(handle, error);
-            let attr = |state| cm::init_qp_attr(file, id, state).map_err(over);
-            let receive = attr(QpState::ReadyToReceive)?;
-            queue.with(|queue| queue.raw_mut().ready_to_receive(receive, u8::MAX))??;
-            let send = attr(QpState::ReadyToSend)?;
-            queue.with(|queue| queue.raw_mut().ready_to_send(send, u8::MAX))??;
-            cm::establish(file, id).map_err(over)?;
+            move_queue(queue, handle, (u8::MAX, u8::MAX))?;
+            cm::establish(file, id).map_err(|error| over(handle, error))?;
+        } else {
+            see_moved(queue)?;
         }
         Ok(response.connection())
     }
@@ -262,15 +259,8 @@ impl Request {
         let agrees = self.agrees_ece
             && self.ece.vendor_id != 0
             && queue.with(|queue| queue.set_ece(&self.ece))?.is_ok();
-        let over = |error| over(handle, error);
-        let attr = |state| cm::init_qp_attr(file, id, state).map_err(over);
-        let receive = attr(QpState::ReadyToReceive)?;
-        queue.with(|queue| {
-            let raw = queue.raw_mut();
-            raw.ready_to_receive(receive, params.responder_resources)
-        })??;
-        let send = attr(QpState::ReadyToSend)?;
-        queue.with(|queue| queue.raw_mut().ready_to_send(send, params.initiator_depth))??;
+        let most = (params.responder_resources, params.initiator_depth);
+        let is_moved = move_queue(queue, handle, most)?;
         let ece = if agrees {
             Ece {
                 vendor_id: self.ece.vendor_id,
@@ -279,12 +269,43 @@ impl Request {
         } else {
             Ece::default()
         };
-        cm::accept(file, id, number, &params, ece).map_err(over)?;
-        match answer(handle, by, until, EventKind::Established).await? {
-            Some(_) => Ok(self.asked),
-            None => Err(CmError::TimedOut(Step::Accept)),
+        cm::accept(file, id, number, &params, ece).map_err(|error| over(handle, error))?;
+        if (answer(handle, by, until, EventKind::Established).await?).is_none() {
+            return Err(CmError::TimedOut(Step::Accept));
         }
+        if !is_moved {
+            see_moved(queue)?;
+        }
+        Ok(self.asked)
     }
+}
+
+/// Moves a queue pair that is in INIT to RTS, to serve and to make at most so many reads and
+/// atomics at a time. False on iWARP, where the driver moves it later: the kernel has no path for
+/// it there.
+fn move_queue(
+    queue: &mut impl Holds,
+    handle: &Handle,
+    (serves, makes): (u8, u8),
+) -> Result<bool, CmError> {
+    let attr = |state| {
+        let attr = cm::init_qp_attr(handle.file(), handle.id(), state);
+        attr.map_err(|error| over(handle, error))
+    };
+    let receive = attr(QpState::ReadyToReceive)?;
+    if receive.av.is_none() {
+        return Ok(false);
+    }
+    queue.with(|queue| queue.raw_mut().ready_to_receive(receive, serves))??;
+    let send = attr(QpState::ReadyToSend)?;
+    queue.with(|queue| queue.raw_mut().ready_to_send(send, makes))??;
+    Ok(true)
+}
+
+/// The driver has moved the queue pair, as that of iWARP does.
+fn see_moved(queue: &mut impl Holds) -> Result<(), CmError> {
+    queue.with(|queue| queue.raw_mut().query())??;
+    Ok(())
 }
 
 /// Why a command of the handshake was refused: EINVAL says that the other side ended it, and an

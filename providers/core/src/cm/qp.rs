@@ -20,8 +20,8 @@ use crate::types::{
 /// | INIT | from the moment the id has a device | access rights: none before [`connect`](super::connect) |
 /// | RTR, RTS | after the request (passive) or the response (active) | the RNR timer is 0, which is the longest, 655 ms |
 ///
-/// On iWARP only INIT has attributes, and the driver moves the queue pair. One system call, which
-/// does not wait.
+/// On iWARP the driver moves the queue pair: the attributes of RTR are those of INIT, and RTS has
+/// only the port. One system call, which does not wait.
 ///
 /// # Errors
 /// EINVAL: the id has no device, or its state does not have these attributes yet.
@@ -32,7 +32,8 @@ pub fn init_qp_attr(file: &CmFile, id: u32, state: QpState) -> Result<QpAttr> {
     let op = Op::CmInitQpAttr;
     let reply = init_qp_attr_raw(file, id, state)?;
     let attr = decode(&reply);
-    if attr.state != Some(state) || !has_peer(&attr, state) {
+    let is_nothing = attr.mask() == QpAttrMask::PORT;
+    if !is_nothing && (attr.state != Some(state) || !has_peer(&attr, state)) {
         return Err(Error::bad_reply(op, "attributes of another state")
             .fact("id", id)
             .fact("to_state", state.to_string())
@@ -42,8 +43,6 @@ pub fn init_qp_attr(file: &CmFile, id: u32, state: QpState) -> Result<QpAttr> {
     Ok(attr)
 }
 
-/// Whether the attributes belong to the state: before there is a peer, the kernel answers any query
-/// with those of INIT.
 /// The same in the kernel's struct and without the check, for C programs: the kernel's reply may
 /// have the attributes of another state.
 ///
@@ -61,6 +60,8 @@ pub fn init_qp_attr_raw(file: &CmFile, id: u32, state: QpState) -> Result<ib_uve
         .map_err(|error| error.fact("id", id).fact("to_state", state.to_string()))
 }
 
+/// Whether the attributes belong to the state: before there is a peer, the kernel answers any query
+/// with those of INIT.
 fn has_peer(attr: &QpAttr, state: QpState) -> bool {
     matches!(state, QpState::Init)
         || !attr

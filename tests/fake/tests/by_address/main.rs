@@ -15,6 +15,7 @@ mod hostile;
 mod hub_tasks;
 mod hubs;
 mod ids;
+mod iwarp;
 mod many;
 mod refusals;
 mod side;

@@ -163,6 +163,12 @@ impl FakeKernel {
         Ok(self.lock().files.open(Role::ConnectionManager)?.1)
     }
 
+    /// Makes the device one of iWARP, for the connection manager: its driver moves queue pairs when
+    /// they are connected. It still has rxe's queues. To be called before anything is opened.
+    pub fn speak_iwarp(&self) {
+        self.lock().cm.is_iwarp = true;
+    }
+
     /// Number of ids of the connection manager, including those for unread requests.
     pub fn connection_ids(&self) -> usize {
         self.lock().cm.len()

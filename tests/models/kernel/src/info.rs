@@ -10,10 +10,13 @@ use crate::{DeviceProfile, FakeKernel};
 impl FakeKernel {
     /// The device as discovery by netlink would report it.
     pub fn device_info(&self) -> DeviceInfo {
-        match self.lock().device.as_deref() {
-            Some(device) => of_another(device),
-            None => own(),
+        let state = self.lock();
+        let mut info = state.device.as_deref().map_or_else(own, of_another);
+        if state.cm.is_iwarp {
+            info.node_type = Some(NodeType::Rnic);
+            info.protocol = Some("iw".to_owned());
         }
+        info
     }
 }
 

@@ -8,7 +8,7 @@ use uverbs_uapi::rdma_user_cm::{
 
 use super::event::{kind, param, raise, raise_with};
 use super::request::{REJECT, datagram_of, padded};
-use super::{Link, Phase};
+use super::{Link, Phase, iwarp};
 use crate::files::FileId;
 use crate::state::State;
 
@@ -34,6 +34,7 @@ pub(super) fn accept(
     file: FileId,
     request: &rdma_ucm_accept,
 ) -> Result<(), Errno> {
+    let is_iwarp = state.cm.is_iwarp;
     let found = state.cm.bound(file, request.id)?;
     if found.phase != Phase::Connect {
         return Err(Errno::INVAL);
@@ -43,6 +44,7 @@ pub(super) fn accept(
         (true, true, Link::RequestReceived) if request.conn_param.private_data_len <= ANSWER => {
             answer_service(state, request)
         }
+        (true, false, Link::RequestReceived) if is_iwarp => iwarp::accept(state, request),
         (true, false, Link::RequestReceived) if request.conn_param.private_data_len <= REPLY => {
             reply(state, request)
         }
@@ -55,13 +57,13 @@ pub(super) fn accept(
     answer
 }
 
-fn set_link(state: &mut State, id: u32, link: Link) {
+pub(super) fn set_link(state: &mut State, id: u32, link: Link) {
     if let Some(found) = state.cm.ids.get_mut(&id) {
         found.link = link;
     }
 }
 
-fn peer_of(state: &State, id: u32) -> Option<u32> {
+pub(super) fn peer_of(state: &State, id: u32) -> Option<u32> {
     let peer = state.cm.ids.get(&id)?.peer?;
     // The number may belong to another id by now.
     let is_mutual = state.cm.ids.get(&peer)?.peer == Some(id);
@@ -120,7 +122,7 @@ fn established(state: &mut State, id: u32) -> Result<(), Errno> {
     Ok(())
 }
 
-fn none() -> rdma_ucm_event_resp_param {
+pub(super) fn none() -> rdma_ucm_event_resp_param {
     rdma_ucm_event_resp_param::default()
 }
 
@@ -134,8 +136,13 @@ pub(super) fn reject(
         reason @ (CONSUMER | VENDOR_OPTION) => reason,
         _ => return Err(Errno::INVAL),
     };
+    let is_iwarp = state.cm.is_iwarp;
     let found = state.cm.bound(file, request.id)?;
-    let room = if found.datagram { ANSWER } else { REJECT };
+    let room = match found.datagram {
+        true => ANSWER,
+        false if is_iwarp => iwarp::ROOM,
+        false => REJECT,
+    };
     if request.private_data_len > room {
         return Err(Errno::INVAL);
     }
@@ -164,6 +171,8 @@ fn refuse(state: &mut State, id: u32, reason: u8, data: &[u8]) -> Result<(), Err
         if datagram {
             let seen = answered(data);
             raise(state, peer, kind::UNREACHABLE, SERVICE_REFUSED, &seen);
+        } else if state.cm.is_iwarp {
+            iwarp::refuse(state, peer, data);
         } else {
             raise(
                 state,
@@ -197,6 +206,7 @@ pub(super) fn hang_up(state: &mut State, id: u32) {
     };
     let peer = peer_of(state, id);
     match link {
+        Link::Established if state.cm.is_iwarp => iwarp::close(state, id, peer),
         Link::Established => {
             set_link(state, id, Link::DisconnectSent);
             if let Some(peer) = peer {
@@ -226,6 +236,10 @@ pub(super) fn abandon(state: &mut State, id: u32) {
     match found.link {
         Link::Established | Link::DisconnectReceived => hang_up(state, id),
         Link::RequestSent if datagram => {}
+        Link::RequestSent if state.cm.is_iwarp => {
+            let peer = peer_of(state, id);
+            iwarp::close(state, id, peer);
+        }
         Link::RequestSent => {
             if let Some(peer) = peer_of(state, id) {
                 set_link(state, peer, Link::Over);

@@ -11,6 +11,7 @@
 //! | `address`, `ports` | binding, resolving, listening |
 //! | `request`, `handshake` | from a request to a connection, and its end |
 //! | `event` | queues of events |
+//! | `iwarp` | what differs where the device speaks iWARP |
 //! | `query`, `qp`, `option`, `multicast` | the rest |
 
 mod address;
@@ -18,6 +19,7 @@ mod command;
 mod event;
 mod handshake;
 mod id;
+mod iwarp;
 mod multicast;
 mod option;
 mod ports;
@@ -43,6 +45,8 @@ pub(super) struct Manager {
     joins: BTreeMap<u32, Join>,
     /// Requests that found a full backlog: their senders try again.
     late: VecDeque<u32>,
+    /// Whether the device speaks iWARP.
+    pub(super) is_iwarp: bool,
     next_port: u16,
     next_psn: u32,
 }

@@ -5,7 +5,7 @@ use uverbs_uapi::ib_user_verbs::ib_uverbs_qp_attr;
 use uverbs_uapi::rdma_user_cm::rdma_ucm_init_qp_attr;
 
 use super::request::way_to;
-use super::{Id, Link};
+use super::{Id, Link, iwarp};
 use crate::device::GIDS;
 use crate::files::FileId;
 use crate::state::State;
@@ -44,7 +44,11 @@ pub(super) fn attributes(
     if request.qp_state > ERR {
         return Err(Errno::INVAL);
     }
+    let is_iwarp = state.cm.is_iwarp;
     let found = state.cm.bound(file, request.id)?;
+    if is_iwarp {
+        return iwarp::attributes(found.link, request.qp_state);
+    }
     if found.link == Link::None || found.datagram {
         return Ok(before(found, request.qp_state));
     }

@@ -44,8 +44,9 @@ fn guid() -> u64 {
     u64::from_ne_bytes(GUID)
 }
 
-fn has_path(id: &Id) -> bool {
-    matches!(id.phase, Phase::RouteResolved | Phase::Connect)
+/// There are none on iWARP.
+fn has_path(id: &Id, is_iwarp: bool) -> bool {
+    !is_iwarp && matches!(id.phase, Phase::RouteResolved | Phase::Connect)
 }
 
 pub(super) fn route(
@@ -53,6 +54,7 @@ pub(super) fn route(
     file: FileId,
     request: &rdma_ucm_query,
 ) -> Result<Vec<u8>, Errno> {
+    let is_iwarp = state.cm.is_iwarp;
     let id = state.cm.id(file, request.id)?;
     let mut reply = rdma_ucm_query_route_resp::default();
     store(id.source, reply.src_addr.as_mut_bytes());
@@ -67,7 +69,7 @@ pub(super) fn route(
             ..ib_user_path_rec::default()
         };
     }
-    if has_path(id) {
+    if has_path(id, is_iwarp) {
         reply.num_paths = 1;
         let path = &mut reply.ib_route[0];
         path.mtu = MTU;
@@ -88,6 +90,7 @@ pub(super) fn query(
     room: usize,
 ) -> Result<Vec<u8>, Errno> {
     let knows_services = state.profile.has(Feature::CmEvents);
+    let is_iwarp = state.cm.is_iwarp;
     let id = state.cm.id(file, request.id)?;
     match request.option {
         RDMA_USER_CM_QUERY_ADDR | RDMA_USER_CM_QUERY_GID => {
@@ -99,7 +102,7 @@ pub(super) fn query(
                 .as_bytes()
                 .to_vec())
         }
-        RDMA_USER_CM_QUERY_PATH => Ok(paths(id, room)),
+        RDMA_USER_CM_QUERY_PATH => Ok(paths(id, room, is_iwarp)),
         RDMA_USER_CM_QUERY_IB_SERVICE if knows_services => Err(Errno::NODATA),
         _ => Err(Errno::NOSYS),
     }
@@ -140,8 +143,8 @@ fn addresses(id: &Id, as_gids: bool) -> rdma_ucm_query_addr_resp {
     reply
 }
 
-fn paths(id: &Id, room: usize) -> Vec<u8> {
-    let there = u32::from(has_path(id));
+fn paths(id: &Id, room: usize, is_iwarp: bool) -> Vec<u8> {
+    let there = u32::from(has_path(id, is_iwarp));
     let head = rdma_ucm_query_path_resp {
         num_paths: there,
         reserved: 0,

@@ -8,7 +8,7 @@ use uverbs_uapi::rdma_user_cm::{
 
 use super::event::{kind, param, push, raise, record, unread_requests};
 use super::ports::PASSIVE;
-use super::{Id, Link, Phase};
+use super::{Id, Link, Phase, iwarp};
 use crate::device::GIDS;
 use crate::files::FileId;
 use crate::state::{Owner, State};
@@ -33,12 +33,21 @@ pub(super) fn connect(
     if request.conn_param.valid == 0 {
         return Err(Errno::INVAL);
     }
+    let is_iwarp = state.cm.is_iwarp;
     let found = state.cm.bound(file, request.id)?;
-    let room = if found.datagram { ROOM.1 } else { ROOM.0 };
+    let room = match found.datagram {
+        true => ROOM.1,
+        false if is_iwarp => iwarp::ROOM,
+        false => ROOM.0,
+    };
     let fits = request.conn_param.private_data_len <= room;
     if found.phase != Phase::RouteResolved || !fits {
         return Err(Errno::INVAL);
     }
+    if is_iwarp {
+        iwarp::check_queue_pair(state, request.conn_param.qp_num)?;
+    }
+    let found = state.cm.bound(file, request.id)?;
     found.phase = Phase::Connect;
     found.link = Link::RequestSent;
     found.params = request.conn_param;
@@ -60,6 +69,10 @@ fn send(state: &mut State, id: u32) {
         return;
     };
     let Some(listener) = listener_of(state, sender) else {
+        if state.cm.is_iwarp {
+            over(state, id);
+            return iwarp::refuse(state, id, &[]);
+        }
         let (event, status, param) = if sender.datagram {
             let none = rdma_ucm_event_resp_param::default();
             (kind::UNREACHABLE, NO_SERVICE, none)
@@ -71,6 +84,7 @@ fn send(state: &mut State, id: u32) {
         return;
     };
     if !sender.datagram
+        && !state.cm.is_iwarp
         && let Some(stale) = stale(state, sender.params.qp_num)
     {
         over(state, id);
@@ -157,6 +171,8 @@ fn arrive(state: &mut State, sender: u32, listener: u32) {
     }
     let param = if datagram {
         param(&datagram_of(&params, ROOM.1))
+    } else if state.cm.is_iwarp {
+        iwarp::seen(&params)
     } else {
         // As the receiver sees it: how much it may have outstanding, and has to serve.
         let mut seen = params;
