@@ -58,7 +58,7 @@ pub(super) type Step<T> = Poll<Result<T, StreamError>>;
 pub(super) const INLINE: u32 = 64;
 
 /// The most messages that are copied before the device has them.
-const MOST_AT_ONCE: usize = 64;
+const MOST_AT_ONCE: usize = 16;
 
 /// What became of an attempt to post.
 enum Posted {
@@ -114,25 +114,28 @@ impl State {
             let len = self.copy(rest);
             copied += len;
             rest = rest.split_at_mut(len).1;
+            // The peer goes on meanwhile.
+            self.grant(connection);
             if rest.is_empty() {
                 break;
             }
             // Not before those that arrived earlier are read: the more come at once, the less
             // each costs.
-            self.take_messages(connection);
+            if self.arrived.is_empty() {
+                self.take_messages(connection);
+            }
             if self.arrived.is_empty() {
                 break;
             }
         }
         let is_full = rest.is_empty();
-        self.grant(connection);
         if copied > 0 || is_full {
             return Poll::Ready(Ok(copied));
         }
         self.nothing_left().map(|end| end.map(|()| 0))
     }
 
-    /// Copies bytes of messages that are there.
+    /// Copies bytes of messages that are there, until the peer is to be granted more.
     fn copy(&mut self, buffer: &mut [u8]) -> usize {
         let (mut rest, mut copied) = (buffer, 0);
         while !rest.is_empty()
@@ -150,6 +153,9 @@ impl State {
                 self.offset = 0;
                 self.taken = self.taken.saturating_add(1);
                 self.after.is_to_tell |= self.arrived.finish();
+                if self.is_grant_due() {
+                    break;
+                }
             }
         }
         copied
@@ -337,9 +343,13 @@ impl State {
     /// Lets the peer send as many messages as were read, once they are half of what it may.
     #[inline]
     fn grant(&mut self, connection: &Connection) {
-        if self.taken > 0 && self.taken >= self.ours.credits / 2 {
+        if self.is_grant_due() {
             self.grant_now(connection);
         }
+    }
+
+    fn is_grant_due(&self) -> bool {
+        self.taken > 0 && self.taken >= self.ours.credits / 2
     }
 
     #[inline(never)]

@@ -5,6 +5,8 @@ use std::thread;
 
 use fake_tests::Bench;
 use uverbs::stream::{Stream, StreamError};
+use uverbs_fake::CallKind;
+use uverbs_uapi::ib_user_verbs::IB_USER_VERBS_CMD_POST_SEND;
 
 use crate::{End, MOMENT, Numbers, connected, eventually, text};
 
@@ -200,4 +202,30 @@ fn buffers_of_what_arrived_together_go_back_together_unless_receives_wait_for_on
     drop((active, passive));
     client.is_clean();
     server.is_clean();
+}
+
+/// The peer, which has no credits left, goes on meanwhile.
+#[test]
+fn a_long_read_grants_credits_in_between() {
+    let bench = Bench::newest();
+    let end = || End::with(&bench, |streams| streams.keepalive(None));
+    let (client, server) = (end(), end());
+    let (here, there) = connected(&client, &server.listen());
+    let sent = text(4 * 64);
+    (&here).write_all(&sent).unwrap();
+    let doorbells = || {
+        let seen = bench.fake.seen();
+        let is_doorbell = |call| match call {
+            CallKind::Invoked(number) | CallKind::Written(number) => {
+                number & 0xff == IB_USER_VERBS_CMD_POST_SEND
+            }
+            _ => false,
+        };
+        seen.iter().filter(|seen| is_doorbell(seen.call)).count()
+    };
+    let before = doorbells();
+    let mut all = vec![0; sent.len()];
+    assert_eq!((&there).read(&mut all).unwrap(), sent.len());
+    assert!(all == sent);
+    assert_eq!(doorbells() - before, 2, "once half can be given back");
 }
