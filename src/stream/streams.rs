@@ -85,7 +85,7 @@ impl StreamsBuilder {
     }
 
     /// How many messages a peer may send before they are read: a stream takes this many buffers
-    /// while nobody reads it, and some more. Many small writes in a row are faster with 256.
+    /// while nobody reads it, and some more. Many small writes in a row are faster with 256 or 512.
     pub fn credits(mut self, messages: u16) -> Self {
         self.credits = messages;
         self
