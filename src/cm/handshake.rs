@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use uverbs_core::cm::{self, ConnectionParams, Event, EventKind};
 use uverbs_core::types::{Ece, QpState};
-use uverbs_core::{Error, Op, Result};
+use uverbs_core::{Error, ErrorKind, Op, Result};
 
 use super::connection::{Connection, Link};
 use super::connector::Resolved;
@@ -304,7 +304,13 @@ fn move_queue(
 
 /// The driver has moved the queue pair, as that of iWARP does.
 fn see_moved(queue: &mut impl Holds) -> Result<(), CmError> {
-    queue.with(|queue| queue.raw_mut().query())??;
+    let state = queue.with(|queue| queue.raw_mut().query().map(|_| queue.state()))??;
+    if matches!(state, QpState::Reset | QpState::Init) {
+        let error = Error::new(Op::Handshake, ErrorKind::InvalidState)
+            .fact("state", state.to_string())
+            .hint("the connection is there, but its queue pair was not moved");
+        return Err(error.into());
+    }
     Ok(())
 }
 

@@ -2,6 +2,7 @@
 
 use std::io::{Read as _, Write as _};
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::thread;
 
 use fake_tests::connections::ADDRESS;
@@ -12,9 +13,11 @@ use uverbs::cm::{
 };
 use uverbs::error::Errno;
 use uverbs_core::types::{NodeType, TransportType};
-use uverbs_fake::CallKind;
+use uverbs_fake::{CallKind, Effect, When};
 use uverbs_uapi::ib_user_verbs::IB_USER_VERBS_CMD_MODIFY_QP;
-use uverbs_uapi::rdma_user_cm::{RDMA_USER_CM_CMD_ACCEPT, RDMA_USER_CM_CMD_CONNECT};
+use uverbs_uapi::rdma_user_cm::{
+    RDMA_USER_CM_CMD_ACCEPT, RDMA_USER_CM_CMD_CONNECT, RDMA_USER_CM_CMD_INIT_QP_ATTR,
+};
 
 use crate::side::{Side, connected, request};
 
@@ -155,4 +158,37 @@ fn streams_run_over_it() {
         stream.read_to_end(&mut back).unwrap();
         assert!(back == sent, "{} bytes came back", back.len());
     });
+}
+
+/// A kernel without a path for a queue pair that nobody else moves.
+#[test]
+fn a_queue_pair_that_was_not_moved_is_no_connection() {
+    const PATH: u32 = 1 << 7;
+    let bench = Bench::newest();
+    let (client, server) = (Side::new(&bench), Side::new(&bench));
+    let listener = server.listen();
+    let without_path = Arc::new(|_: u16, bytes: &mut [u8]| {
+        if let Some(mask) = bytes.first_chunk_mut() {
+            *mask = (u32::from_ne_bytes(*mask) & !PATH).to_ne_bytes();
+        }
+    });
+    let failed = thread::scope(|scope| {
+        let passive = scope.spawn(|| {
+            let request = request(&listener);
+            let when = When::Cm(RDMA_USER_CM_CMD_INIT_QP_ATTR);
+            bench.inject(when, Effect::Rewrite(without_path));
+            // As far as the peer is concerned, it is connected.
+            let accepting = scope.spawn(|| request.accept(server.prepare()).unwrap_err());
+            crate::eventually("no reply", || {
+                count(&bench, |call| call == CallKind::Cm(RDMA_USER_CM_CMD_ACCEPT)) > 0
+            });
+            bench.fake.clear_faults();
+            accepting.join().unwrap()
+        });
+        let resolved = client.resolve(listener.local_addr());
+        drop(resolved.connect(client.prepare()));
+        passive.join().unwrap()
+    });
+    assert!(failed.to_string().contains("was not moved"), "{failed}");
+    assert!(failed.prepared.is_some());
 }
