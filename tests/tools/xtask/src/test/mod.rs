@@ -1,5 +1,6 @@
 //! `cargo xtask test`: every level of tests.
 
+mod boots;
 pub(crate) mod inside;
 pub(crate) mod old_rxe;
 
@@ -14,23 +15,10 @@ use std::process::ExitCode;
 use std::time::Instant;
 use testbed::{Function, Kernel, Processor, host};
 
-/// Packages whose tests boot machines of their own.
-const WITH_MACHINES: [(&str, Level); 6] = [
-    ("testbed", Level::Testbed),
-    ("interop", Level::Interop),
-    ("compat-tests", Level::Interop),
-    ("recordings", Level::Interop),
-    ("connectx", Level::Connectx),
-    ("bytes-tests", Level::Connectx),
-];
-
 /// The package whose unit tests can report the commands that they request, and the package of tests
 /// on the fake kernel that can.
 const COMMANDS: &str = "uverbs-core";
 const SAYING: &str = "fake-tests";
-
-/// The environment variable of tests that boot machines: the kernel's name.
-const KERNEL_VARIABLE: &str = "UVERBS_TEST_KERNEL";
 
 /// Machines without KVM do not run at an even speed, and among two thousand tests one may exceed a
 /// time limit.
@@ -38,56 +26,6 @@ const TRIES: usize = 2;
 
 /// The kernel used when tests are to be quick.
 const QUICK_KERNEL: &str = "6.12";
-
-/// The ping-pongs with Debian's programs that they run.
-const QUICK_INTEROP: [&str; 7] = [
-    "--exact",
-    "reliable_connections",
-    "between_connectx_functions_on_infiniband",
-    "utilities_on_rxe",
-    "nothing_of_debians_libraries_is_missing",
-    "structs_are_those_of_the_headers",
-    "synchronous_ids",
-];
-
-/// Tests of the level [`Interop`](Level::Interop) that `.ci/run` leaves out, by part of their
-/// names: what differs from others in the device or in the program on the other end.
-const UNSELECTED: [&str; 31] = [
-    "dropped_connections_end_elsewhere",
-    "a_service_is_found_by_its_name",
-    "info_of_a_device_takes_as_few_system_calls",
-    "on_ethernet_of_connectx",
-    "multicast",
-    "between_connectx_functions_on_ethernet",
-    "unreliable_connections",
-    "measuring_with_the_tool",
-    "udaddy_as_client_and_as_server",
-    "ucmatose_as_client_and_as_server",
-    "mckey_as_sender_and_as_receiver",
-    "a_subnet_administrator_that_does_not_answer",
-    "a_thousand_connections_at_once",
-    "ten_thousand_connections_one_after_the_other",
-    "cmtime_as_client_and_as_server",
-    "ucx_",
-    "libfabric_and_fio_on_rxe",
-    "qperf_measures",
-    "one_library_of_each",
-    "many_at_a_time",
-    "utilities_on_connectx",
-    "static_programs_on_rxe",
-    "perftest_on_rxe",
-    "perftest_on_connectx",
-    "static_programs_on_connectx",
-    "files",
-    "preloaded",
-    "dynamic_connections_on_connectx",
-    "rust_crates_run_without_c_on_connectx",
-    "async_rdma_runs",
-    "programs_of_two_hosts_on_infiniband_connect_by_address",
-];
-
-/// Those of the level [`Connectx`](Level::Connectx) that it leaves out: the same on other kernels.
-const UNSELECTED_OF_CONNECTX: [&str; 2] = ["on_6_1", "on_the_newest"];
 
 /// What they leave out of each level.
 const LEFT_OUT: [(Level, &str); 5] = [
@@ -320,7 +258,7 @@ fn one_level(level: Level, options: &Options, unsteady: &mut Vec<String>) -> any
                 "--test",
                 "*",
             ];
-            let machines = WITH_MACHINES.map(|(package, _)| package);
+            let machines = boots::PACKAGES.map(|(package, _)| package);
             let exclude = excluding(inside::PACKAGES.into_iter().chain(machines));
             if options.seen {
                 let args = ["test", "--package", SAYING, "--test", "*"];
@@ -333,7 +271,7 @@ fn one_level(level: Level, options: &Options, unsteady: &mut Vec<String>) -> any
             )
         }
         Level::Testbed | Level::Interop | Level::Connectx => {
-            own_machines(level, options, unsteady, &filters)
+            boots::run(level, options, unsteady, &filters)
         }
         Level::Mlx5 => {
             let tests = inside::mlx5(options, unsteady);
@@ -352,76 +290,6 @@ fn one_level(level: Level, options: &Options, unsteady: &mut Vec<String>) -> any
             tests.and(examples)
         }
     }
-}
-
-/// The packages of a level whose tests boot machines of their own.
-fn own_machines(
-    level: Level,
-    options: &Options,
-    unsteady: &mut Vec<String>,
-    filters: &[&str],
-) -> anyhow::Result<()> {
-    let packages = WITH_MACHINES
-        .iter()
-        .filter(|(package, of)| *of == level && !(options.is_quick() && *package != "interop"));
-    for (package, _) in packages {
-        require(package)?;
-        // The others choose their kernels themselves.
-        let kernels = match *package {
-            // What kernels differ in is below the library for C programs.
-            "compat-tests" if options.kernel.is_empty() => vec![QUICK_KERNEL],
-            "compat-tests" | "interop" => some_kernels(options),
-            _ => vec!["all"],
-        };
-        for kernel in &kernels {
-            let args = [
-                "test",
-                "--package",
-                package,
-                "--test",
-                "*",
-                "--",
-                "--include-ignored",
-                "--test-threads",
-                "1",
-            ];
-            let filters = if options.is_quick() && filters.is_empty() {
-                &QUICK_INTEROP[..]
-            } else {
-                filters
-            };
-            let unselected: &[&str] = match level {
-                Level::Interop if options.selected => &UNSELECTED,
-                Level::Connectx if options.selected => &UNSELECTED_OF_CONNECTX,
-                _ => &[],
-            };
-            let unselected: Vec<_> = unselected
-                .iter()
-                .flat_map(|test| ["--skip", *test])
-                .collect();
-            let args = [&args[..], &unselected, filters].concat();
-            let run = || cargo(&args, &[(KERNEL_VARIABLE, kernel)]);
-            if repeated(options.tries, package, run)? {
-                unsteady.push((*package).to_owned());
-            }
-        }
-    }
-    Ok(())
-}
-
-/// Runs it until it passes, at most this many times; returns whether it took more than one.
-fn repeated(
-    tries: usize,
-    package: &str,
-    run: impl Fn() -> anyhow::Result<()>,
-) -> anyhow::Result<bool> {
-    for tried in 1..tries {
-        match run() {
-            Ok(()) => return Ok(tried > 1),
-            Err(error) => host::say(format_args!("runs {package} once more: {error:#}")),
-        }
-    }
-    run().map(|()| tries > 1)
 }
 
 fn with_filters<'a>(args: &[&'a str], filters: &[&'a str]) -> Vec<&'a str> {
