@@ -12,6 +12,7 @@ use uverbs_core::{Error, ErrorKind, Op, Result};
 use super::bells::Bell;
 use super::error::ConnectionError;
 use super::shared::{Event, Poller, Shared, lock_srq};
+use super::spin::Wait;
 use super::state::Completing;
 use crate::Notify;
 
@@ -59,7 +60,7 @@ impl Driver {
         let running = Running::new(hub);
         let listed = hub.bells.list(running.check(Bell::thread())?);
         while !hub.is_closed() {
-            let taken = running.check(hub.attempt(Duration::MAX, || false))?;
+            let taken = running.check(hub.attempt(Wait::Eager, Duration::MAX, || false))?;
             if taken == 0 {
                 running.check(hub.sleep(&listed.bell, Duration::MAX))?;
             }
@@ -92,7 +93,7 @@ impl Driver {
             let since = Instant::now();
             let mut taken = running.check(hub.turn())?;
             if taken == 0 {
-                let spin = hub.spin.time();
+                let spin = hub.spin.time(Wait::Eager);
                 while taken == 0 && since.elapsed() < spin && !hub.is_closed() {
                     yield_once().await;
                     taken = running.check(hub.turn())?;
@@ -242,15 +243,20 @@ impl Shared {
         Ok(taken)
     }
 
-    /// Takes completions: polls for as long as the settings say, at most for `limit`, and until
-    /// `stop` says so; then asks for an event. Returns how many it took; if none, it is time to
-    /// [`sleep`](Self::sleep).
-    pub(super) fn attempt(&self, limit: Duration, stop: impl Fn() -> bool) -> Result<usize> {
+    /// Takes completions: polls for as long as the settings and `wait` say, at most for `limit`,
+    /// and until `stop` says so; then asks for an event. Returns how many it took; if none, it is
+    /// time to [`sleep`](Self::sleep).
+    pub(super) fn attempt(
+        &self,
+        wait: Wait,
+        limit: Duration,
+        stop: impl Fn() -> bool,
+    ) -> Result<usize> {
         let mut taken = self.turn()?;
         if taken > 0 || limit.is_zero() {
             return Ok(taken);
         }
-        let spin = self.spin.time().min(limit);
+        let spin = self.spin.time(wait).min(limit);
         if !spin.is_zero() {
             let since = Instant::now();
             while taken == 0 && since.elapsed() < spin && !self.is_closed() && !stop() {
@@ -264,7 +270,7 @@ impl Shared {
         }
         // Whatever has the message may be waiting for this processor: then it comes without asking
         // for an event, sleeping, and reading the event.
-        let yields = self.spin.yields();
+        let yields = self.spin.yields(wait);
         let mut left = yields;
         while taken == 0 && left > 0 && !self.is_closed() && !stop() {
             std::thread::yield_now();
@@ -337,7 +343,7 @@ impl Shared {
         if self.channel.wait_or(bell.descriptor(), limit)? {
             self.poller().event = Event::Come;
             if let Some(since) = since {
-                let time = self.spin.time();
+                let time = self.spin.time(Wait::Eager);
                 self.spin.learn(time.saturating_add(since.elapsed()));
             }
         } else {

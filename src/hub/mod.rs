@@ -99,6 +99,7 @@ pub use message::Message;
 pub(crate) use poll::{Copies, Places};
 pub use pool::PooledBuffer;
 pub use request::{Atomic, Receive, Request};
+pub(crate) use spin::Wait;
 
 use self::shared::Shared;
 use crate::{CompletionChannel, ProtectionDomain};

@@ -9,6 +9,7 @@ use super::connection::Connection;
 use super::error::ConnectionError;
 use super::message::Arrivals;
 use super::pool::PooledBuffer;
+use super::spin::Wait;
 use crate::owned::{Buffer, Carried};
 
 /// Places among those that wait for a connection; each is given back by [`Connection::leave`].
@@ -39,8 +40,13 @@ impl Connection {
     }
 
     /// Runs `future` on this thread, for at most `limit`. Drives the hub if nothing else does.
-    pub(crate) fn block_on<F: Future>(&self, future: F, limit: Duration) -> Option<F::Output> {
-        self.shared().block_on(future, limit)
+    pub(crate) fn block_on<F: Future>(
+        &self,
+        future: F,
+        wait: Wait,
+        limit: Duration,
+    ) -> Option<F::Output> {
+        self.shared().block_on(future, wait, limit)
     }
 
     /// A queue for messages of this connection.

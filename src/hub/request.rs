@@ -9,6 +9,7 @@ use super::connection::Connection;
 use super::error::ConnectionError;
 use super::message::Message;
 use super::pool::PooledBuffer;
+use super::spin::Wait;
 use super::state::Posting;
 use crate::owned::{Memory, Work};
 
@@ -79,7 +80,7 @@ impl<'c> Request<'c> {
     /// dropped; else as awaiting it.
     pub fn wait(self, timeout: Duration) -> Result<PooledBuffer, ConnectionError> {
         let hub = self.connection.shared();
-        hub.block_on(self, timeout)
+        hub.block_on(self, Wait::Eager, timeout)
             .unwrap_or(Err(ConnectionError::TimedOut))
     }
 
@@ -212,7 +213,7 @@ impl<'c> Receive<'c> {
     /// [`TimedOut`](ConnectionError::TimedOut); else as awaiting it.
     pub fn wait(self, timeout: Duration) -> Result<Message, ConnectionError> {
         let hub = self.connection.shared();
-        hub.block_on(self, timeout)
+        hub.block_on(self, Wait::Eager, timeout)
             .unwrap_or(Err(ConnectionError::TimedOut))
     }
 }

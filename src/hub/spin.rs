@@ -64,6 +64,16 @@ impl Attempts {
     }
 }
 
+/// How a thread waits.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Wait {
+    /// It polls, lets others have the processor, and looks again, before it sleeps.
+    Eager,
+    /// It sleeps at once where the others follow what is found: it waits for work that will take a
+    /// while, and each look would take the processor from it.
+    Patient,
+}
+
 /// What the time follows.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Policy {
@@ -104,8 +114,8 @@ impl Spin {
     }
 
     /// How long to search this time. What came of it is to be [told](Self::found).
-    pub(super) fn time(&self) -> Duration {
-        if self.searches.is_due() {
+    pub(super) fn time(&self, wait: Wait) -> Duration {
+        if !self.is_left_out(wait) && self.searches.is_due() {
             self.now()
         } else {
             Duration::ZERO
@@ -121,8 +131,8 @@ impl Spin {
 
     /// How often others are to have the processor, with a look after each time, before a thread
     /// sleeps. What came of it is to be [told](Self::yielded).
-    pub(super) fn yields(&self) -> u32 {
-        match self.follows_finds() {
+    pub(super) fn yields(&self, wait: Wait) -> u32 {
+        match self.follows_finds() && !self.is_left_out(wait) {
             true if self.yields.is_due() => self.most_yields,
             true => 1,
             false => 0,
@@ -134,6 +144,11 @@ impl Spin {
         if anything || yields == self.most_yields {
             self.yields.found(anything);
         }
+    }
+
+    /// Whether a thread that waits like this sleeps at once.
+    fn is_left_out(&self, wait: Wait) -> bool {
+        wait == Wait::Patient && self.follows_finds()
     }
 
     fn follows_finds(&self) -> bool {
@@ -179,25 +194,25 @@ mod tests {
             spin.learn(LEAST);
             spin.learn(Duration::MAX);
             (0..100).for_each(|_| spin.found(false));
-            assert_eq!(spin.time(), time);
+            assert_eq!(spin.time(Wait::Eager), time);
         }
     }
 
     #[test]
     fn an_adaptive_time_grows_with_short_sleeps_and_shrinks_with_long_ones() {
         let spin = Spin::new(Policy::Sleeps(LONGEST));
-        assert_eq!(spin.time(), Duration::ZERO);
+        assert_eq!(spin.time(Wait::Eager), Duration::ZERO);
         let grown: Vec<_> = (0..4)
             .map(|_| {
                 spin.learn(Duration::from_micros(30));
-                spin.time().as_micros()
+                spin.time(Wait::Eager).as_micros()
             })
             .collect();
         assert_eq!(grown, [10, 20, 40, 50]);
         let shrunk: Vec<_> = (0..4)
             .map(|_| {
                 spin.learn(LONGEST);
-                spin.time().as_nanos()
+                spin.time(Wait::Eager).as_nanos()
             })
             .collect();
         assert_eq!(shrunk, [25_000, 12_500, 0, 0]);
@@ -206,7 +221,7 @@ mod tests {
     /// How many of the next waits search, if that finds nothing.
     fn searches(spin: &Spin, waits: usize) -> usize {
         let in_vain = |_: &usize| {
-            let searches = !spin.time().is_zero();
+            let searches = !spin.time(Wait::Eager).is_zero();
             if searches {
                 spin.found(false);
             }
@@ -221,19 +236,33 @@ mod tests {
         assert_eq!(searches(&spin, 4), 4, "at first all do");
         assert_eq!(searches(&spin, 2 + 4 + 8 + 16), 4);
         assert_eq!(searches(&spin, 320), 10, "one of 32 in the end");
-        while spin.time().is_zero() {}
+        while spin.time(Wait::Eager).is_zero() {}
         spin.found(true);
         assert_eq!(searches(&spin, 4), 4, "then all do again");
     }
 
     #[test]
+    fn patient_threads_sleep_at_once_and_change_nothing_for_others() {
+        let spin = Spin::with(Policy::Finds(LONGEST), YIELDS);
+        for _ in 0..100 {
+            assert_eq!(spin.time(Wait::Patient), Duration::ZERO);
+            assert_eq!(spin.yields(Wait::Patient), 0);
+            spin.yielded(0, false);
+        }
+        assert_eq!(spin.time(Wait::Eager), LONGEST);
+        assert_eq!(spin.yields(Wait::Eager), YIELDS);
+        let fixed = Spin::new(Policy::Fixed(LONGEST));
+        assert_eq!(fixed.time(Wait::Patient), LONGEST);
+    }
+
+    #[test]
     fn others_get_the_processor_often_while_that_finds_something_and_at_least_once() {
         for policy in [Policy::Fixed(LONGEST), Policy::Sleeps(LONGEST)] {
-            assert_eq!(Spin::new(policy).yields(), 0, "{policy:?}");
+            assert_eq!(Spin::new(policy).yields(Wait::Eager), 0, "{policy:?}");
         }
         let spin = Spin::with(Policy::Finds(Duration::ZERO), YIELDS);
         let yields = |found: bool| {
-            let yields = spin.yields();
+            let yields = spin.yields(Wait::Eager);
             spin.yielded(yields, found);
             yields
         };

@@ -15,6 +15,7 @@ use uverbs_core::Result;
 use super::bells::{Bell, Bells};
 use super::error::ConnectionError;
 use super::shared::Shared;
+use super::spin::Wait;
 
 /// Whose turn it is to stand in for a driver.
 #[derive(Debug)]
@@ -76,7 +77,12 @@ impl Turns {
 
 impl Shared {
     /// Runs `future` on this thread, for at most `timeout`. Drives the hub if nothing else does.
-    pub(super) fn block_on<F: Future>(&self, future: F, timeout: Duration) -> Option<F::Output> {
+    pub(super) fn block_on<F: Future>(
+        &self,
+        future: F,
+        wait: Wait,
+        timeout: Duration,
+    ) -> Option<F::Output> {
         let since = (timeout < Duration::MAX).then(Instant::now);
         let waiting = Arc::new(Waiting {
             thread: thread::current(),
@@ -106,7 +112,7 @@ impl Shared {
                 turn = StandIn::take(&self.turns);
             }
             if turn.is_some() {
-                if let Err(error) = self.stand_in(&waiting, left) {
+                if let Err(error) = self.stand_in(&waiting, wait, left) {
                     self.close(ConnectionError::Failed(error.kind()));
                 }
             } else if !left.is_zero() {
@@ -123,8 +129,8 @@ impl Shared {
     }
 
     /// Takes completions, or sleeps until there are some, this thread is woken, or the time is up.
-    fn stand_in(&self, waiting: &Waiting, left: Duration) -> Result<()> {
-        if self.attempt(left, || waiting.is_woken())? > 0 || left.is_zero() {
+    fn stand_in(&self, waiting: &Waiting, wait: Wait, left: Duration) -> Result<()> {
+        if self.attempt(wait, left, || waiting.is_woken())? > 0 || left.is_zero() {
             return Ok(());
         }
         waiting.is_in_kernel.store(true, Ordering::SeqCst);

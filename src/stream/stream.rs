@@ -12,7 +12,7 @@ use super::chunk::Chunk;
 use super::error::StreamError;
 use super::state::{After, State, Step};
 use super::wire::Hello;
-use crate::hub::{Connection, Hub, Places, PooledBuffer};
+use crate::hub::{Connection, Hub, Places, PooledBuffer, Wait};
 
 /// Bytes to and from a peer, in order; see [the module](crate::stream).
 ///
@@ -120,7 +120,8 @@ impl Stream {
     /// Those of writing; [`TooLong`](StreamError::TooLong): the peer
     /// [takes less](Self::peer_message_size) at a time, and nothing was sent.
     pub fn send(&self, buffer: PooledBuffer, len: usize) -> Result<(), StreamError> {
-        self.core.wait(|| self.limits().write, sending(buffer, len))
+        self.core
+            .wait(Wait::Patient, || self.limits().write, sending(buffer, len))
     }
 
     /// The same, for tasks. A future that is dropped has sent nothing.
@@ -137,7 +138,8 @@ impl Stream {
     /// # Errors
     /// Those of reading.
     pub fn recv(&self) -> Result<Option<Chunk>, StreamError> {
-        self.core.wait(|| self.limits().read, State::recv)
+        self.core
+            .wait(Wait::Eager, || self.limits().read, State::recv)
     }
 
     /// The same, for tasks. A future that is dropped has taken nothing.
@@ -156,7 +158,8 @@ impl Stream {
     /// [`TimedOut`](StreamError::TimedOut): it has not yet; call this again.
     #[doc(alias = "rshutdown")]
     pub fn shutdown(&self) -> Result<(), StreamError> {
-        self.core.wait(|| self.limits().write, State::shutdown)
+        self.core
+            .wait(Wait::Eager, || self.limits().write, State::shutdown)
     }
 
     /// The same, for tasks. A future that is dropped may have told the peer; call this again.
@@ -176,14 +179,18 @@ impl Stream {
 impl io::Read for &Stream {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let limit = || self.limits().read;
-        Ok((self.core).wait(limit, |state, connection| state.read(connection, buffer))?)
+        Ok((self.core).wait(Wait::Eager, limit, |state, connection| {
+            state.read(connection, buffer)
+        })?)
     }
 }
 
 impl io::Write for &Stream {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let limit = || self.limits().write;
-        Ok((self.core).wait(limit, |state, connection| state.write(connection, bytes))?)
+        Ok((self.core).wait(Wait::Patient, limit, |state, connection| {
+            state.write(connection, bytes)
+        })?)
     }
 
     /// Nothing is kept back; [`shutdown`](Stream::shutdown) waits until the peer has everything.
@@ -241,6 +248,7 @@ impl Core {
     /// Blocks this thread, which takes completions meanwhile if nothing else does.
     fn wait<T, F>(
         &self,
+        wait: Wait,
         limit: impl FnOnce() -> Option<Duration>,
         mut step: F,
     ) -> Result<T, StreamError>
@@ -252,7 +260,7 @@ impl Core {
             return result;
         }
         let limit = limit().unwrap_or(Duration::MAX);
-        let result = self.connection.block_on(self.attempt(step), limit);
+        let result = self.connection.block_on(self.attempt(step), wait, limit);
         result.unwrap_or(Err(StreamError::TimedOut))
     }
 

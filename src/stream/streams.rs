@@ -102,6 +102,7 @@ impl StreamsBuilder {
     /// nothing, as with a peer that takes longer to answer, it is left out more and more often: at
     /// most 31 times of 32. Once it finds something, it is always done. A thread also lets others
     /// have the processor before it sleeps: up to 128 times while that finds something, else once.
+    /// One that waits to write sleeps at once: its peer has messages to read first.
     pub fn spin(mut self, time: Duration) -> Self {
         self.spin = time;
         self

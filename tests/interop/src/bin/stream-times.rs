@@ -43,12 +43,12 @@ fn parse(words: &[&str]) -> Result<Transfers, Box<dyn Error + Send + Sync>> {
 fn streams(address: &str) -> Result<Streams, Box<dyn Error + Send + Sync>> {
     let resolved = cm::connect(address.parse()?).resolve()?;
     let streams = resolved.open()?.alloc_pd()?.streams();
-    // 2 MiB for each direction: a message takes a buffer, however short it is. rstream asks for
+    // 4 MiB for each direction: a message takes a buffer, however short it is. rstream asks for
     // 512 KiB, and has 384 messages under way at most.
     Ok(streams
         .connections(1)
         .credits(512)
-        .message_size(4096)
+        .message_size(8192)
         .build()?)
 }
 
