@@ -115,8 +115,8 @@ pub(super) fn run(
     }
 }
 
-/// Runs tests of a package, and those that failed again, so often at most. Returns which passed only
-/// then.
+/// Runs tests of a package, and those that failed again, so often at most. Returns which passed
+/// only then.
 fn until_they_pass(
     package: &str,
     kernel: &str,
