@@ -125,7 +125,7 @@ fn until_they_pass(
 ) -> anyhow::Result<Vec<String>> {
     let mut unsteady = Vec::new();
     let mut failed = Vec::new();
-    let mut tried = 0;
+    let mut runs = 0;
     loop {
         let exactly = failed.iter().map(String::as_str);
         let tests = match failed.len() {
@@ -137,11 +137,11 @@ fn until_they_pass(
         if passed && ran >= failed.len() {
             return Ok(unsteady);
         }
-        tried += 1;
+        runs += 1;
         let names = heard.names().with_context(|| {
             format!("cargo failed, or a test binary ended early: {ran} tests ran to their ends")
         })?;
-        if tried >= tries {
+        if runs >= tries {
             bail!("failed: {}", names.join(", "));
         }
         host::say(format_args!("runs once more: {}", names.join(", ")));
