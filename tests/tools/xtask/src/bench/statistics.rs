@@ -28,11 +28,6 @@ impl Pairs {
         self.ours.push(ours);
     }
 
-    /// How many there are.
-    pub(super) fn count(&self) -> usize {
-        self.theirs.len()
-    }
-
     /// The median of theirs.
     pub(super) fn theirs(&self) -> f64 {
         median(&self.theirs)
