@@ -138,17 +138,18 @@ fn until_they_pass(
             return Ok(unsteady);
         }
         runs += 1;
-        let names = heard.names().with_context(|| {
-            format!("cargo failed, or a test binary ended early: {ran} tests ran to their ends")
-        })?;
+        // Without names, of a binary that ended early for example, everything is run again.
+        let names = heard.names();
+        let what = names.as_ref().map(|names| names.join(", "));
+        let what = what.unwrap_or_else(|| package.to_owned());
         if runs >= tries {
-            bail!("failed: {}", names.join(", "));
+            bail!("failed: {what}");
         }
-        host::say(format_args!("runs once more: {}", names.join(", ")));
+        host::say(format_args!("runs once more: {what}"));
         if unsteady.is_empty() {
-            unsteady.clone_from(&names);
+            unsteady = names.clone().unwrap_or_else(|| vec![package.to_owned()]);
         }
-        failed = names;
+        failed = names.unwrap_or_default();
     }
 }
 
