@@ -57,6 +57,11 @@ pub(super) type Step<T> = Poll<Result<T, StreamError>>;
 /// The most bytes that are copied into the queue instead of a buffer.
 pub(super) const INLINE: u32 = 64;
 
+/// How many bytes of a long write the device gets first. The fewer, the sooner it begins; but where
+/// a doorbell is a system call, the driver may take the processor there, and keep it until all that
+/// it has is sent.
+const FIRST_BYTES: usize = 16 << 10;
+
 /// The most messages that are copied before the device has them.
 const MOST_AT_ONCE: usize = 16;
 
@@ -193,19 +198,35 @@ impl State {
 
     /// Copies bytes into messages, as many as there is room for, and sends them.
     pub(super) fn write(&mut self, connection: &Connection, bytes: &[u8]) -> Step<usize> {
-        match self.write_message(connection, bytes) {
+        let messages = self.messages_first(bytes);
+        let first = if messages > 1 {
+            self.write_messages(connection, bytes, messages)
+        } else {
+            self.write_message(connection, bytes)
+        };
+        match first {
             Poll::Ready(Ok(len)) if len < bytes.len() => {
                 let rest = bytes.get(len..).unwrap_or_default();
-                Poll::Ready(Ok(len + self.write_rest(connection, rest)))
+                Poll::Ready(Ok(len + self.write_rest(connection, rest, messages)))
             }
             first => first,
         }
     }
 
-    /// Sends what the first message had no room for, or a part of it.
+    /// How many messages are copied before the device gets the first.
+    fn messages_first(&self, bytes: &[u8]) -> usize {
+        let most = self.most(bytes);
+        if most == bytes.len() {
+            return 1;
+        }
+        let messages = bytes.len().min(FIRST_BYTES).div_ceil(most.max(1));
+        messages.min(MOST_AT_ONCE)
+    }
+
+    /// Sends what the first messages had no room for, or a part of it.
     #[inline(never)]
-    fn write_rest(&mut self, connection: &Connection, bytes: &[u8]) -> usize {
-        let (mut rest, mut messages) = (bytes, 1);
+    fn write_rest(&mut self, connection: &Connection, bytes: &[u8], first: usize) -> usize {
+        let (mut rest, mut messages) = (bytes, first);
         while !rest.is_empty() {
             // The device has the first ones while more are copied; fewer doorbells take less time.
             messages = (messages * 4).min(MOST_AT_ONCE);
@@ -219,6 +240,7 @@ impl State {
     }
 
     /// Sends up to so many messages at once.
+    #[inline(never)]
     fn write_messages(
         &mut self,
         connection: &Connection,

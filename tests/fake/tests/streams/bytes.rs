@@ -4,7 +4,7 @@ use std::io::{self, Read, Write};
 use std::thread;
 
 use fake_tests::Bench;
-use uverbs::stream::{Stream, StreamError};
+use uverbs::stream::{Stream, StreamError, StreamsBuilder};
 use uverbs_fake::CallKind;
 use uverbs_uapi::ib_user_verbs::IB_USER_VERBS_CMD_POST_SEND;
 
@@ -213,19 +213,55 @@ fn a_long_read_grants_credits_in_between() {
     let (here, there) = connected(&client, &server.listen());
     let sent = text(4 * 64);
     (&here).write_all(&sent).unwrap();
-    let doorbells = || {
-        let seen = bench.fake.seen();
-        let is_doorbell = |call| match call {
-            CallKind::Invoked(number) | CallKind::Written(number) => {
-                number & 0xff == IB_USER_VERBS_CMD_POST_SEND
-            }
-            _ => false,
-        };
-        seen.iter().filter(|seen| is_doorbell(seen.call)).count()
-    };
-    let before = doorbells();
+    let before = doorbells(&bench);
     let mut all = vec![0; sent.len()];
     assert_eq!((&there).read(&mut all).unwrap(), sent.len());
     assert!(all == sent);
-    assert_eq!(doorbells() - before, 2, "once half can be given back");
+    assert_eq!(doorbells(&bench) - before, 2, "once half can be given back");
+}
+
+/// How often the device was told of sends.
+fn doorbells(bench: &Bench) -> usize {
+    let is_doorbell = |call| match call {
+        CallKind::Invoked(number) | CallKind::Written(number) => {
+            number & 0xff == IB_USER_VERBS_CMD_POST_SEND
+        }
+        _ => false,
+    };
+    let seen = bench.fake.seen();
+    seen.iter().filter(|seen| is_doorbell(seen.call)).count()
+}
+
+#[test]
+fn the_device_gets_the_first_of_a_long_write_at_once() {
+    const KIB: usize = 1 << 10;
+    // The bytes of a message, those of a write, and the doorbells for them.
+    let writes = [
+        (4096, 4 * KIB, 1),
+        (4096, 16 * KIB, 1),
+        (4096, 16 * KIB + 1, 2),
+        (4096, 80 * KIB, 2),
+        (4096, 80 * KIB + 1, 3),
+        (16_384, 16 * KIB, 1),
+        (16_384, 32 * KIB, 2),
+        (64, KIB, 1),
+        (64, KIB + 1, 2),
+    ];
+    for (message_size, len, expected) in writes {
+        let bench = Bench::newest();
+        let end = || {
+            let set = |streams: StreamsBuilder| streams.message_size(message_size).credits(64);
+            End::with(&bench, |streams| set(streams).keepalive(None))
+        };
+        let (client, server) = (end(), end());
+        let (here, there) = connected(&client, &server.listen());
+        let before = doorbells(&bench);
+        let sent = text(len);
+        assert_eq!((&here).write(&sent).unwrap(), len);
+        let after = doorbells(&bench);
+        assert_eq!(after - before, expected, "{len} bytes by {message_size}");
+        let mut all = vec![0; len];
+        (&there).read_exact(&mut all).unwrap();
+        assert!(all == sent);
+    }
 }
