@@ -88,7 +88,7 @@ pub(super) struct Test {
     #[arg(short = 'r', long, value_name = "COUNT")]
     rx_depth: Option<u32>,
 
-    /// Requests per completion. Default: half of --tx-depth
+    /// Requests per completion. Default: half of --tx-depth, but at most 1 MiB
     #[arg(short = 'Q', long, value_name = "COUNT")]
     cq_mod: Option<u32>,
 
@@ -138,6 +138,10 @@ pub(super) struct Test {
 /// Inline bytes of latency tests; every device supports at least this many.
 const LATENCY_INLINE: u32 = 64;
 
+/// Bytes that share a completion at most, unless `--cq-mod` is given: 64 messages of 8 MiB take rxe
+/// longer than a peer may be silent.
+const GROUP_BYTES: u32 = 1 << 20;
+
 impl Test {
     /// The test, for messages of up to `datagram` bytes where they are datagrams.
     pub(super) fn spec(&self, verb: Verb, datagram: u32) -> Spec {
@@ -183,6 +187,7 @@ impl Test {
             tx_depth,
             rx_depth: self.rx_depth.unwrap_or(rx_depth),
             group,
+            group_bytes: self.cq_mod.is_none().then_some(GROUP_BYTES),
             post_list: self.post_list.unwrap_or(group),
             inline: match verb {
                 Verb::Read => 0,

@@ -95,12 +95,13 @@ fn fill(
     size: u32,
     mut left: u64,
 ) -> Result<u64> {
+    let whole = spec.group_of(size);
     loop {
-        let group = u64::from(spec.group).min(left);
+        let group = u64::from(whole).min(left);
         if group == 0 || lane.under_way() + group > u64::from(spec.tx_depth) {
             return Ok(left);
         }
-        let count = u32::try_from(group).unwrap_or(spec.group);
+        let count = u32::try_from(group).unwrap_or(whole);
         lane.send(memory, template, size, count, true)?;
         left -= group;
     }

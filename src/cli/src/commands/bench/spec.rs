@@ -19,6 +19,9 @@ pub(super) struct Spec {
     pub(super) rx_depth: u32,
     /// Requests per completion.
     pub(super) group: u32,
+    /// Bytes per completion, if not as many requests as may be are to share one.
+    #[serde(default)]
+    pub(super) group_bytes: Option<u32>,
     /// Requests per doorbell.
     pub(super) post_list: u32,
     /// Messages up to this many bytes are carried in the request.
@@ -122,6 +125,12 @@ impl Spec {
         }
     }
 
+    /// How many messages of that size share a completion.
+    pub(super) fn group_of(&self, size: u32) -> u32 {
+        let most = self.group_bytes.map(|bytes| bytes / size.max(1));
+        most.map_or(self.group, |most| most.clamp(1, self.group.max(1)))
+    }
+
     pub(super) fn largest(&self) -> u32 {
         self.sizes.iter().copied().max().unwrap_or(0)
     }
@@ -180,6 +189,7 @@ mod tests {
             tx_depth: 128,
             rx_depth: 512,
             group: 64,
+            group_bytes: None,
             post_list: 64,
             inline: 0,
             events: false,
@@ -212,5 +222,18 @@ mod tests {
             spoil(&mut spec);
             assert!(spec.check().is_err(), "case {at}");
         }
+    }
+
+    #[test]
+    fn large_messages_have_more_completions() {
+        let asked = good();
+        let by_default = Spec {
+            group_bytes: Some(1 << 20),
+            ..good()
+        };
+        let groups = [0, 64, 1 << 14, 1 << 15, 1 << 20, 1 << 23]
+            .map(|size| (by_default.group_of(size), asked.group_of(size)));
+        let expected = [64, 64, 64, 32, 1, 1].map(|group| (group, 64));
+        assert_eq!(groups, expected);
     }
 }
