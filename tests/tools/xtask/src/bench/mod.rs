@@ -60,9 +60,9 @@ pub(crate) struct Options {
     /// Kernel: 5.10, 6.1, 6.12 or newest.
     #[arg(long, default_value = "6.12")]
     kernel: String,
-    /// Number of pairs of runs.
-    #[arg(long, default_value_t = 7)]
-    pairs: usize,
+    /// Number of pairs of runs. Default: 7, of streams 15
+    #[arg(long)]
+    pairs: Option<usize>,
     /// Number of operations in each run.
     #[arg(long, default_value_t = 2000)]
     iterations: u32,
@@ -75,6 +75,11 @@ pub(crate) struct Options {
 }
 
 impl Options {
+    /// Streams, whose runs are those of two programs, need more to tell a few per cent from chance.
+    fn pairs(&self) -> usize {
+        self.pairs.unwrap_or(if self.streams { 15 } else { 7 })
+    }
+
     fn wants(&self, measure: &Measure) -> bool {
         let texts = [measure.name, measure.place.describe()];
         let named = |text: &String| texts.iter().any(|own| own.contains(text.as_str()));
@@ -152,7 +157,7 @@ pub(crate) fn run(options: &Options) -> anyhow::Result<ExitCode> {
 /// affects both.
 fn pairs(guest: &Guest, measure: &Measure, options: &Options) -> anyhow::Result<Pairs> {
     let mut pairs = Pairs::new(measure.more_is_better());
-    for round in 0..options.pairs {
+    for round in 0..options.pairs() {
         let (theirs, ours) = if round % 2 == 0 {
             let theirs = measure.theirs(guest, options.iterations)?;
             (theirs, measure.ours(guest, options.iterations)?)
@@ -166,7 +171,7 @@ fn pairs(guest: &Guest, measure: &Measure, options: &Options) -> anyhow::Result<
             measure.place.describe(),
             measure.name,
             round + 1,
-            options.pairs,
+            options.pairs(),
             measure.unit
         ));
     }
@@ -176,7 +181,8 @@ fn pairs(guest: &Guest, measure: &Measure, options: &Options) -> anyhow::Result<
 fn print_table(release: &str, options: &Options, rows: &[(&Measure, Pairs)]) {
     println!(
         "\nLinux {release}, {} pairs of {} operations",
-        options.pairs, options.iterations
+        options.pairs(),
+        options.iterations
     );
     for place in Place::ALL {
         let rows = rows.iter().filter(|(measure, _)| measure.place == place);

@@ -132,7 +132,7 @@ impl Times {
     fn pairs(self, guest: &Guest, options: &Options) -> anyhow::Result<Pairs> {
         let unit = self.kind.unit(options.count);
         let mut pairs = Pairs::new(unit == Unit::MibPerSecond);
-        for round in 0..options.pairs {
+        for round in 0..options.pairs() {
             let (theirs, ours) = if round % 2 == 0 {
                 let theirs = self.theirs(guest)?;
                 (theirs, self.ours(guest)?)
@@ -238,7 +238,7 @@ fn both(
 }
 
 fn print_table(release: &str, options: &Options, rows: &[(Times, Pairs)]) {
-    let count = options.pairs;
+    let count = options.pairs();
     println!("\nLinux {release}, one rxe device, {count} pairs of runs, by blocking calls\n");
     println!(
         "{:<10} {:>8} {:>10} {:>10} {:>7} {:>15}  unit",
