@@ -20,8 +20,8 @@ const ADDRESS: &str = "10.1.0.1";
 const NOISE: f64 = 0.95;
 
 /// Sizes of transfers, and how many of them a run makes: one after another, each answered by one;
-/// and in one direction, and then in the other. A run takes two or three seconds: shorter ones differ
-/// more.
+/// and in one direction, and then in the other. A run takes two or three seconds: shorter ones
+/// differ more.
 const SIZES: [(u32, u32, u32); 6] = [
     (64, 4000, 40_000),
     (1 << 10, 4000, 40_000),
