@@ -4,7 +4,7 @@ use std::io::{self, Read, Write};
 use std::thread;
 
 use fake_tests::Bench;
-use uverbs::stream::{Stream, StreamError, StreamsBuilder};
+use uverbs::stream::{Stream, StreamError};
 use uverbs_fake::CallKind;
 use uverbs_uapi::ib_user_verbs::IB_USER_VERBS_CMD_POST_SEND;
 
@@ -250,8 +250,12 @@ fn the_device_gets_the_first_of_a_long_write_at_once() {
     for (message_size, len, expected) in writes {
         let bench = Bench::newest();
         let end = || {
-            let set = |streams: StreamsBuilder| streams.message_size(message_size).credits(64);
-            End::with(&bench, |streams| set(streams).keepalive(None))
+            End::with(&bench, |streams| {
+                streams
+                    .message_size(message_size)
+                    .credits(64)
+                    .keepalive(None)
+            })
         };
         let (client, server) = (end(), end());
         let (here, there) = connected(&client, &server.listen());

@@ -19,7 +19,7 @@ pub(super) struct Spec {
     pub(super) rx_depth: u32,
     /// Requests per completion.
     pub(super) group: u32,
-    /// Bytes per completion, if not as many requests as may be are to share one.
+    /// The most bytes per completion; without, only requests are counted.
     #[serde(default)]
     pub(super) group_bytes: Option<u32>,
     /// Requests per doorbell.

@@ -60,7 +60,7 @@ pub(crate) struct Options {
     /// Kernel: 5.10, 6.1, 6.12 or newest.
     #[arg(long, default_value = "6.12")]
     kernel: String,
-    /// Number of pairs of runs. Default: 7, of streams 15
+    /// Number of pairs of runs. Default: 7, of times of streams 15
     #[arg(long)]
     pairs: Option<usize>,
     /// Number of operations in each run.
@@ -75,9 +75,11 @@ pub(crate) struct Options {
 }
 
 impl Options {
-    /// Streams, whose runs are those of two programs, need more to tell a few per cent from chance.
+    /// Times of streams need more to tell a few per cent from chance: both ends and the driver's
+    /// workers share two processors.
     fn pairs(&self) -> usize {
-        self.pairs.unwrap_or(if self.streams { 15 } else { 7 })
+        let is_uneven = self.streams && !self.count;
+        self.pairs.unwrap_or(if is_uneven { 15 } else { 7 })
     }
 
     fn wants(&self, measure: &Measure) -> bool {
