@@ -215,11 +215,13 @@ impl State {
 
     /// How many messages are copied before the device gets the first.
     fn messages_first(&self, bytes: &[u8]) -> usize {
+        let ours = usize::try_from(self.ours.message_size).unwrap_or(usize::MAX);
         let most = self.most(bytes);
-        if most == bytes.len() {
+        let size = most.min(ours).max(1);
+        if bytes.len() <= size.max(most.min(INLINE as usize)) {
             return 1;
         }
-        let messages = bytes.len().min(FIRST_BYTES).div_ceil(most.max(1));
+        let messages = bytes.len().min(FIRST_BYTES).div_ceil(size);
         messages.min(MOST_AT_ONCE)
     }
 

@@ -235,35 +235,40 @@ fn doorbells(bench: &Bench) -> usize {
 #[test]
 fn the_device_gets_the_first_of_a_long_write_at_once() {
     const KIB: usize = 1 << 10;
-    // The bytes of a message, those of a write, and the doorbells for them.
+    // The bytes of a message here and there, those of a write, and the doorbells for them.
     let writes = [
-        (4096, 4 * KIB, 1),
-        (4096, 16 * KIB, 1),
-        (4096, 16 * KIB + 1, 2),
-        (4096, 80 * KIB, 2),
-        (4096, 80 * KIB + 1, 3),
-        (16_384, 16 * KIB, 1),
-        (16_384, 32 * KIB, 2),
-        (64, KIB, 1),
-        (64, KIB + 1, 2),
+        ([4096; 2], 4 * KIB, 1),
+        ([4096; 2], 16 * KIB, 1),
+        ([4096; 2], 16 * KIB + 1, 2),
+        ([4096; 2], 80 * KIB, 2),
+        ([4096; 2], 80 * KIB + 1, 3),
+        ([16_384; 2], 16 * KIB, 1),
+        ([16_384; 2], 32 * KIB, 2),
+        ([64; 2], KIB, 1),
+        ([64; 2], KIB + 1, 2),
+        ([4096, 65_536], 16 * KIB, 1),
+        ([4096, 65_536], 16 * KIB + 1, 2),
+        ([65_536, 4096], 16 * KIB, 1),
+        ([65_536, 4096], 16 * KIB + 1, 2),
+        ([16, 4096], 64, 1),
+        ([16, 4096], 65, 1),
     ];
-    for (message_size, len, expected) in writes {
+    for (sizes, len, expected) in writes {
         let bench = Bench::newest();
-        let end = || {
+        let [client, server] = sizes.map(|message_size| {
             End::with(&bench, |streams| {
                 streams
                     .message_size(message_size)
                     .credits(64)
                     .keepalive(None)
             })
-        };
-        let (client, server) = (end(), end());
+        });
         let (here, there) = connected(&client, &server.listen());
         let before = doorbells(&bench);
         let sent = text(len);
         assert_eq!((&here).write(&sent).unwrap(), len);
         let after = doorbells(&bench);
-        assert_eq!(after - before, expected, "{len} bytes by {message_size}");
+        assert_eq!(after - before, expected, "{len} bytes by {sizes:?}");
         let mut all = vec![0; len];
         (&there).read_exact(&mut all).unwrap();
         assert!(all == sent);
