@@ -3,62 +3,16 @@
 
 use std::path::PathBuf;
 
-use testbed::connectx::{Connectx, Function};
+pub use testbed::connectx::Wire;
 use testbed::{Child, Command, Error, Guest};
 
 use crate::by_address::{PATIENCE, in_terminal, machine};
 
-/// What joins them.
+/// The two hosts that a wire joins.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum Wire {
-    /// RoCE.
-    Ethernet,
-    /// InfiniBand with a subnet administrator, and IP over it.
-    InfiniBand,
-}
+pub struct Hosts(pub Wire);
 
-/// Makes the second function, and its interface, another host's, with its address.
-const ETHERNET: &str = "set -e
-eth=$(ls /sys/class/infiniband/mlx5_1/device/net)
-rdma system set netns exclusive
-ip netns add b
-rdma dev set mlx5_1 netns b
-ip link set $eth netns b
-ip -n b addr add 10.2.0.2/24 dev $eth
-ip -n b link set lo up
-ip -n b link set $eth up
-for i in $(seq 100); do
-ip netns exec b sh -c 'grep -q 0a02:0002 /sys/class/infiniband/mlx5_1/ports/1/gids/*' && exit 0
-sleep 0.1; done; exit 1";
-
-/// The same, where the interface appears anew when the function has moved: on kernels since 6.17 in
-/// its namespace, before in the first one. An interface is up once the subnet's administrator has
-/// let it join the group of broadcasts.
-const INFINIBAND: &str = "set -e
-rdma system set netns exclusive
-ip netns add b
-rdma dev set mlx5_1 netns b
-other=$(ip -n b -br link | grep -o '^ib[0-9]*' || true)
-if [ -z \"$other\" ]; then other=ib1; ip link set ib1 netns b; fi
-ip addr add 10.3.0.1/24 dev ib0
-ip addr add fd00:3::1/64 dev ib0 nodad
-ip link set ib0 up
-ip -n b addr add 10.3.0.2/24 dev $other
-ip -n b addr add fd00:3::2/64 dev $other nodad
-ip -n b link set lo up
-ip -n b link set $other up
-for i in $(seq 100); do
-ip -br link show ib0 | grep -q ' UP ' && ip -n b -br link show $other | grep -q ' UP ' && exit 0
-sleep 0.1; done; exit 1";
-
-impl Wire {
-    fn connectx(self) -> Connectx {
-        match self {
-            Self::Ethernet => Connectx::new(&[Function::Roce; 2]),
-            Self::InfiniBand => Connectx::new(&[Function::Ib; 2]).subnet_administrator(),
-        }
-    }
-
+impl Hosts {
     /// A guest with both hosts, and these programs beside librdmacm's and the tool.
     ///
     /// # Errors
@@ -66,28 +20,21 @@ impl Wire {
     /// come up.
     pub fn boot(self, programs: &[(PathBuf, &str)]) -> Result<Guest, Error> {
         let mut machine = machine()?
-            .connectx(self.connectx())
+            .connectx(self.0.functions())
             .with_binary(testbed::cargo::tool()?, "uverbs");
         for (path, name) in programs {
             machine = machine.with_binary(path, name);
         }
         let guest = machine.boot()?;
-        let apart = match self {
-            Self::Ethernet => ETHERNET,
-            Self::InfiniBand => INFINIBAND,
-        };
-        guest
-            .run(Command::shell(apart).timeout(PATIENCE))?
-            .check()?;
+        self.0.part(&guest)?;
         Ok(guest)
     }
 
     fn address(self, host: Host) -> &'static str {
-        match (self, host) {
-            (Self::Ethernet, Host::A) => "10.2.0.1",
-            (Self::Ethernet, Host::B) => "10.2.0.2",
-            (Self::InfiniBand, Host::A) => "10.3.0.1",
-            (Self::InfiniBand, Host::B) => "10.3.0.2",
+        let [a, b] = self.0.addresses();
+        match host {
+            Host::A => a,
+            Host::B => b,
         }
     }
 

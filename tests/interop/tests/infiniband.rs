@@ -9,10 +9,10 @@
 use std::time::{Duration, Instant};
 
 use interop::by_address::{PATIENCE, finish};
-use interop::two_hosts::{Host, Program, Wire};
+use interop::two_hosts::{Host, Hosts, Program, Wire};
 use testbed::Guest;
 
-const WIRE: Wire = Wire::InfiniBand;
+const HOSTS: Hosts = Hosts(Wire::InfiniBand);
 
 /// Our example of datagrams by address, and the other end of `ucmatose`.
 const DATAGRAMS: &str = "datagrams_by_address";
@@ -146,7 +146,7 @@ fn boot() -> Guest {
     ];
     let example = testbed::cargo::build_program(DATAGRAMS, &build).unwrap();
     let peer = testbed::cargo::program_of("interop", PEER).unwrap();
-    WIRE.boot(&[(example, DATAGRAMS), (peer, PEER)]).unwrap()
+    HOSTS.boot(&[(example, DATAGRAMS), (peer, PEER)]).unwrap()
 }
 
 /// Ends the guest, after which neither its kernel nor the model must have complained.
@@ -170,7 +170,7 @@ fn programs_of_two_hosts_find_each_other_by_address() {
 
 fn play(guest: &Guest, at: Host, games: &[Game<'_>]) {
     for (server, ready, client, expected) in games {
-        let said = WIRE.both(guest, at, *server, ready, *client);
+        let said = HOSTS.both(guest, at, *server, ready, *client);
         let said = said.unwrap_or_else(|error| panic!("{error}"));
         for words in *expected {
             assert!(said.contains(words), "{server:?}: no {words:?} in {said}");
@@ -186,18 +186,18 @@ fn bare_messages(guest: &Guest, at: Host) {
             "(printf {MESSAGE}; sleep 2) | uverbs cm {what}:7471 2>&1 >/tmp/out; \\
              echo $(wc -c </tmp/out) arrived"
         );
-        WIRE.shell(host, &line)
+        HOSTS.shell(host, &line)
     };
     let waiting = guest.spawn(ours(at, "listen --bare HERE")).unwrap();
     waiting.wait_for_text("listening at", PATIENCE).unwrap();
-    let client = WIRE.on(at.other(), ("rdma_client", "-s THERE -p 7471"));
+    let client = HOSTS.on(at.other(), ("rdma_client", "-s THERE -p 7471"));
     let client = guest.run(client).unwrap().stdout_text();
     let said = waiting.wait().unwrap().stdout_text();
     assert!(client.contains("rdma_client: end 0"), "{client} {said}");
     assert!(said.contains("16 arrived"), "{client} {said}");
 
     let waiting = guest
-        .spawn(WIRE.on(at, ("rdma_server", "-p 7471")))
+        .spawn(HOSTS.on(at, ("rdma_server", "-p 7471")))
         .unwrap();
     waiting.wait_for_text("start", PATIENCE).unwrap();
     let client = guest.run(ours(at.other(), "connect --bare THERE")).unwrap();
@@ -209,9 +209,9 @@ fn bare_messages(guest: &Guest, at: Host) {
 
 /// It says nothing, and never ends.
 fn cmtime_as_server(guest: &Guest, at: Host) {
-    let theirs = guest.spawn(WIRE.on(at, ("cmtime", ""))).unwrap();
+    let theirs = guest.spawn(HOSTS.on(at, ("cmtime", ""))).unwrap();
     std::thread::sleep(Duration::from_secs(2));
-    let ours = WIRE.on(at.other(), ("uverbs", "cm storm --wait 60 THERE"));
+    let ours = HOSTS.on(at.other(), ("uverbs", "cm storm --wait 60 THERE"));
     let ours = guest.run(ours).unwrap().check().unwrap().stdout_text();
     assert!(ours.contains("100 connections on mlx5_"), "{ours}");
     assert!(!theirs.has_ended());
@@ -229,7 +229,7 @@ fn a_service_is_found_by_its_name() {
         assert_eq!(registered.unwrap(), "ok");
     }
     let find = |name: &str| {
-        let found = WIRE.on(Host::B, (PEER, &format!("find {name} HERE")));
+        let found = HOSTS.on(Host::B, (PEER, &format!("find {name} HERE")));
         let found = guest.run(found).unwrap();
         let said = found.stdout_text();
         (found.check().is_ok(), said)
@@ -257,20 +257,20 @@ fn a_subnet_administrator_that_does_not_answer() {
     let connect = || {
         let server = ("uverbs", "pingpong --cm -n 10");
         let client = ("uverbs", "pingpong --cm -n 10 THERE");
-        WIRE.both(&guest, Host::A, server, "listening at", client)
+        HOSTS.both(&guest, Host::A, server, "listening at", client)
     };
     connect().unwrap();
     assert_eq!(model.ask("subnet-administrator off").unwrap(), "ok");
     // The peer's link address is known, the path is asked for anew by every connection.
     let start = Instant::now();
     let refused = ("uverbs", "cm connect --wait 3 THERE:7471");
-    let refused = guest.run(WIRE.on(Host::B, refused)).unwrap();
+    let refused = guest.run(HOSTS.on(Host::B, refused)).unwrap();
     let (said, took) = (refused.stdout_text(), start.elapsed());
     assert!(refused.check().is_err(), "{said}");
     assert!(said.contains("timed out resolving the route"), "{said}");
     assert!((2..30).contains(&took.as_secs()), "{took:?}");
     let refused = guest
-        .run(WIRE.on(Host::B, (DATAGRAMS, "hear 239.1.2.9 HERE")))
+        .run(HOSTS.on(Host::B, (DATAGRAMS, "hear 239.1.2.9 HERE")))
         .unwrap();
     let said = refused.stdout_text();
     assert!(refused.check().is_err(), "{said}");

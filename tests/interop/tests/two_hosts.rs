@@ -7,14 +7,16 @@
 )]
 
 use interop::by_address::finish;
-use interop::two_hosts::{Host, Program, Wire};
+use interop::two_hosts::{Host, Hosts, Program, Wire};
 use testbed::Guest;
+
+const HOSTS: Hosts = Hosts(Wire::Ethernet);
 
 /// Our example of datagrams by address.
 const DATAGRAMS: &str = "datagrams_by_address";
 
 fn both(guest: &Guest, at: Host, server: Program<'_>, ready: &str, client: Program<'_>) -> String {
-    let said = Wire::Ethernet.both(guest, at, server, ready, client);
+    let said = HOSTS.both(guest, at, server, ready, client);
     said.unwrap_or_else(|error| panic!("{error}"))
 }
 
@@ -29,7 +31,7 @@ fn programs_of_two_hosts_find_each_other_by_address() {
         DATAGRAMS,
     ];
     let example = testbed::cargo::build_program(DATAGRAMS, &build).unwrap();
-    let guest = Wire::Ethernet.boot(&[(example, DATAGRAMS)]).unwrap();
+    let guest = HOSTS.boot(&[(example, DATAGRAMS)]).unwrap();
     for at in Host::ALL {
         // Reliable connections: librdmacm's program as client, then as server.
         let theirs = ("rping", "-c -a THERE -C 20 -S 4096 -V");

@@ -12,9 +12,11 @@
 
 mod qemu;
 mod server;
+mod wire;
 
 pub(crate) use qemu::command as qemu;
 pub use server::Server;
+pub use wire::Wire;
 
 use guest_init::{Device, Port};
 use std::net::{Ipv4Addr, Ipv6Addr};
