@@ -267,11 +267,12 @@ impl State {
     }
 
     fn write_message(&mut self, connection: &Connection, bytes: &[u8]) -> Step<usize> {
-        if !self.may_send(connection)? {
-            return Poll::Pending;
-        }
+        let may_send = self.may_send(connection)?;
         if bytes.is_empty() {
             return Poll::Ready(Ok(0));
+        }
+        if !may_send {
+            return Poll::Pending;
         }
         let most = self.most(bytes);
         let imm = self.imm(false);
@@ -306,10 +307,15 @@ impl State {
         if len > most {
             return Poll::Ready(Err(StreamError::TooLong { bytes: len, most }));
         }
-        if !self.may_send(connection)? {
+        let may_send = self.may_send(connection)?;
+        if len == 0 {
+            self.after.unsent = place.take();
+            return Poll::Ready(Ok(()));
+        }
+        if !may_send {
             return Poll::Pending;
         }
-        let Some(buffer) = place.take().filter(|_| len > 0) else {
+        let Some(buffer) = place.take() else {
             return Poll::Ready(Ok(()));
         };
         match self.post(connection, Some((buffer, len)), false)? {

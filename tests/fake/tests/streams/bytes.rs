@@ -3,7 +3,7 @@
 use std::io::{self, Read, Write};
 use std::thread;
 
-use fake_tests::Bench;
+use fake_tests::{Bench, PATIENCE};
 use uverbs::stream::{Stream, StreamError};
 use uverbs_fake::CallKind;
 use uverbs_uapi::ib_user_verbs::IB_USER_VERBS_CMD_POST_SEND;
@@ -106,7 +106,7 @@ fn a_peer_that_never_reads_blocks_only_its_own_writer() {
         assert!(read_all(&fourth, 2) == text);
     });
     // Nothing is lost, nothing doubled.
-    here.set_write_timeout(Some(fake_tests::PATIENCE));
+    here.set_write_timeout(Some(PATIENCE));
     thread::scope(|scope| {
         scope.spawn(|| write_all(&here, &text[written..], 3));
         assert!(read_all(&there, 4) == text);
@@ -137,6 +137,21 @@ fn a_buffer_longer_than_the_peers_messages_is_refused() {
     // A buffer of others.
     let refused = here.send(there.buffer().unwrap(), 1).unwrap_err();
     assert!(matches!(refused, StreamError::Lost(_)), "{refused}");
+}
+
+#[test]
+fn nothing_is_sent_without_waiting_for_the_peer() {
+    let bench = Bench::newest();
+    let (client, server) = (End::new(&bench), End::new(&bench));
+    let (here, _there) = connected(&client, &server.listen());
+    here.set_write_timeout(Some(MOMENT));
+    while (&here).write(b"x").is_ok() {}
+    assert_eq!((&here).write(&[]).unwrap(), 0);
+    here.send(here.buffer().unwrap(), 0).unwrap();
+    here.set_write_timeout(Some(PATIENCE));
+    here.shutdown().unwrap();
+    let refused = (&here).write(&[]).unwrap_err();
+    assert_eq!(refused.kind(), io::ErrorKind::BrokenPipe, "{refused}");
 }
 
 #[test]

@@ -1,11 +1,16 @@
-//! Peers that break the rules. They are connections of a plain hub.
+//! Peers that break the rules, which are connections of a plain hub, and wakers that do.
 
 use std::io::{self, Read, Write};
+use std::iter;
+use std::pin::pin;
+use std::sync::{Arc, mpsc};
+use std::task::{Context, Wake, Waker};
 use std::thread;
+use std::time::Duration;
 
 use fake_tests::{Bench, PATIENCE};
 use uverbs::cm::{self, AcceptData, CmError, ConnectData, RejectData, RejectReason};
-use uverbs::hub::{Connection, Hub};
+use uverbs::hub::{Connection, Events, Hub};
 use uverbs::stream::{Stream, StreamError, StreamListener, Violation};
 
 use crate::{End, accept, connector, eventually};
@@ -224,4 +229,44 @@ fn listeners_with_another_protocol_are_reported() {
         );
     });
     client.is_clean();
+}
+
+/// A channel on which nothing happens.
+struct Silent;
+
+impl Events for Silent {
+    async fn event(&self, _: Option<Duration>) -> uverbs::Result<bool> {
+        std::future::pending().await
+    }
+}
+
+/// A waker that uses a stream.
+struct Meddler(Arc<Stream>, mpsc::Sender<()>);
+
+impl Wake for Meddler {
+    fn wake(self: Arc<Self>) {
+        let _ = (&*self.0).write(&[]);
+        let _ = self.1.send(());
+    }
+}
+
+#[test]
+fn a_waker_may_use_the_stream_that_gives_a_buffer_back() {
+    let bench = Bench::newest();
+    let (client, server) = (End::new(&bench), End::new(&bench));
+    let (here, there) = crate::connected(&client, &server.listen());
+    let there = Arc::new(there);
+    // Receives wait for a buffer.
+    let mut kept: Vec<_> = iter::from_fn(|| there.buffer().ok()).collect();
+    (&here).write_all(b"x").unwrap();
+    let _chunk = there.recv().unwrap();
+    let (told, hears) = mpsc::channel();
+    let waker = Waker::from(Arc::new(Meddler(Arc::clone(&there), told)));
+    let mut driver = pin!(server.streams.hub().driver().run_async(&Silent));
+    let mut cx = Context::from_waker(&waker);
+    while driver.as_mut().poll(&mut cx).is_pending() && hears.try_recv().is_ok() {}
+    let buffer = kept.pop().unwrap();
+    let sends = thread::spawn(move || there.send(buffer, 0));
+    hears.recv_timeout(PATIENCE).unwrap();
+    sends.join().unwrap().unwrap();
 }
