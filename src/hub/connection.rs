@@ -166,8 +166,8 @@ impl Connection {
         Rc: Carries<K>,
     {
         match buffer.into_inner(&self.conn.pool) {
-            Some(buffer) => Request::new(self, work.memory((buffer, len)).untyped()),
-            None => Request::refused(self, ConnectionError::Refused(PostError::InvalidRequest)),
+            Ok(buffer) => Request::new(self, work.memory((buffer, len)).untyped()),
+            Err(_) => Request::refused(self, ConnectionError::Refused(PostError::InvalidRequest)),
         }
     }
 }

@@ -66,19 +66,28 @@ impl Connection {
     }
 
     /// Takes all messages that there are, into a queue that is empty; others may arrive in their
-    /// place. Returns why there will be no more, once there are none.
-    pub(crate) fn take_messages(&self, into: &mut Arrivals) -> Option<ConnectionError> {
+    /// place. Returns why there will be no more, once there are none, and whether somebody is to be
+    /// [told](Self::tell) of a buffer.
+    pub(crate) fn take_messages(&self, into: &mut Arrivals) -> (Option<ConnectionError>, bool) {
         let conn = self.conn();
         if !conn.has_news() {
-            return None;
+            return (None, false);
         }
         let mut state = conn.lock();
         let refused = state.take_messages(into, &conn.pool);
         conn.found_none(&state);
         let over = state.over.filter(|_| into.is_empty());
         drop(state);
-        conn.put_back(refused);
-        over
+        let is_to_tell = refused.is_some();
+        if let Some(buffer) = refused {
+            conn.pool.put_silently(buffer);
+        }
+        (over, is_to_tell)
+    }
+
+    /// Whether a buffer is one of this hub's.
+    pub(crate) fn is_own(&self, buffer: &PooledBuffer) -> bool {
+        buffer.is_of(&self.conn().pool)
     }
 
     /// Has `waker` woken by the next message. Returns a waker that is no longer needed.
@@ -119,7 +128,7 @@ impl Connection {
 
     /// Posts a send whose result nobody waits for: its buffer goes back to the hub some time after
     /// it has ended, and a failure ends the connection. Whether it arrived is known sooner if it
-    /// `is_last`. Returns the buffer if there is no room.
+    /// `is_last`. Returns a buffer that is not sent.
     pub(crate) fn post_send(
         &self,
         data: Option<(PooledBuffer, usize)>,
@@ -128,10 +137,10 @@ impl Connection {
     ) -> Result<(), (ConnectionError, Option<PooledBuffer>)> {
         let conn = self.conn();
         let carried = if let Some((buffer, len)) = data {
-            let Some(buffer) = buffer.into_inner(&conn.pool) else {
+            let buffer = buffer.into_inner(&conn.pool).map_err(|other| {
                 let error = ConnectionError::Refused(PostError::InvalidRequest);
-                return Err((error, None));
-            };
+                (error, Some(other))
+            })?;
             Carried::Buffer(buffer, len)
         } else {
             Carried::Nothing

@@ -204,13 +204,20 @@ impl PooledBuffer {
         }
     }
 
-    /// The buffer itself, which from now on its user returns; itself if it is of another pool.
-    pub(super) fn into_inner(mut self, pool: &Arc<Pool>) -> Option<Buffer> {
-        if Arc::ptr_eq(&self.pool, pool) {
-            self.buffer.take()
-        } else {
-            None
+    /// Whether it is one of this pool's.
+    pub(super) fn is_of(&self, pool: &Arc<Pool>) -> bool {
+        Arc::ptr_eq(&self.pool, pool)
+    }
+
+    /// The buffer itself, which from now on its user returns.
+    ///
+    /// # Errors
+    /// It is of another pool: to be dropped without a lock.
+    pub(super) fn into_inner(mut self, pool: &Arc<Pool>) -> Result<Buffer, Self> {
+        if !self.is_of(pool) {
+            return Err(self);
         }
+        self.buffer.take().ok_or(self)
     }
 }
 

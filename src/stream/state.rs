@@ -2,7 +2,7 @@
 
 use std::task::Poll;
 
-use uverbs_core::PostError;
+use uverbs_core::{Error, Op, PostError};
 
 use super::chunk::Chunk;
 use super::error::{StreamError, Violation};
@@ -303,7 +303,15 @@ impl State {
         place: &mut Option<PooledBuffer>,
         len: usize,
     ) -> Step<()> {
-        let most = place.as_deref().map_or(0, |buffer| self.most(buffer));
+        let Some(buffer) = place else {
+            return Poll::Ready(Ok(()));
+        };
+        if !connection.is_own(buffer) {
+            let error = Error::invalid(Op::PostSend, "buffer");
+            let error = error.hint("take it by Stream::buffer from a stream of the same Streams");
+            return Poll::Ready(Err(error.into()));
+        }
+        let most = self.most(buffer);
         if len > most {
             return Poll::Ready(Err(StreamError::TooLong { bytes: len, most }));
         }
@@ -459,7 +467,8 @@ impl State {
     #[inline(never)]
     fn take_news(&mut self, connection: &Connection) {
         while self.over.is_none() {
-            let over = connection.take_messages(&mut self.fresh);
+            let (over, is_to_tell) = connection.take_messages(&mut self.fresh);
+            self.after.is_to_tell |= is_to_tell;
             if self.fresh.is_empty() {
                 self.over = over.map(StreamError::Lost);
                 return;

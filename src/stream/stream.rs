@@ -117,8 +117,9 @@ impl Stream {
     /// Sends the first `len` bytes of a buffer, without copying them, once the peer has room.
     ///
     /// # Errors
-    /// Those of writing; [`TooLong`](StreamError::TooLong): the peer
-    /// [takes less](Self::peer_message_size) at a time, and nothing was sent.
+    /// Those of writing. If nothing was sent, and the stream goes on:
+    /// [`TooLong`](StreamError::TooLong), the peer [takes less](Self::peer_message_size) at a time;
+    /// [`Failed`](StreamError::Failed), the buffer is of other [`Streams`](super::Streams).
     pub fn send(&self, buffer: PooledBuffer, len: usize) -> Result<(), StreamError> {
         self.core
             .wait(Wait::Patient, || self.limits().write, sending(buffer, len))

@@ -136,7 +136,11 @@ fn a_buffer_longer_than_the_peers_messages_is_refused() {
     assert_eq!(there.recv().unwrap().unwrap().len(), 64);
     // A buffer of others.
     let refused = here.send(there.buffer().unwrap(), 1).unwrap_err();
-    assert!(matches!(refused, StreamError::Lost(_)), "{refused}");
+    assert!(matches!(refused, StreamError::Failed(_)), "{refused}");
+    (&here).write_all(b"goes on").unwrap();
+    assert_eq!(&there.recv().unwrap().unwrap()[..], b"goes on");
+    drop((here, there));
+    server.is_clean();
 }
 
 #[test]

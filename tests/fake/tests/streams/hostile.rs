@@ -252,21 +252,24 @@ impl Wake for Meddler {
 
 #[test]
 fn a_waker_may_use_the_stream_that_gives_a_buffer_back() {
-    let bench = Bench::newest();
-    let (client, server) = (End::new(&bench), End::new(&bench));
-    let (here, there) = crate::connected(&client, &server.listen());
-    let there = Arc::new(there);
-    // Receives wait for a buffer.
-    let mut kept: Vec<_> = iter::from_fn(|| there.buffer().ok()).collect();
-    (&here).write_all(b"x").unwrap();
-    let _chunk = there.recv().unwrap();
-    let (told, hears) = mpsc::channel();
-    let waker = Waker::from(Arc::new(Meddler(Arc::clone(&there), told)));
-    let mut driver = pin!(server.streams.hub().driver().run_async(&Silent));
-    let mut cx = Context::from_waker(&waker);
-    while driver.as_mut().poll(&mut cx).is_pending() && hears.try_recv().is_ok() {}
-    let buffer = kept.pop().unwrap();
-    let sends = thread::spawn(move || there.send(buffer, 0));
-    hears.recv_timeout(PATIENCE).unwrap();
-    sends.join().unwrap().unwrap();
+    // Nothing is sent, or a buffer of others.
+    for (is_ours, len) in [(true, 0), (false, 1)] {
+        let bench = Bench::newest();
+        let (client, server) = (End::new(&bench), End::new(&bench));
+        let (here, there) = crate::connected(&client, &server.listen());
+        // Receives wait for a buffer.
+        let mut kept: Vec<_> = iter::from_fn(|| there.buffer().ok()).collect();
+        (&here).write_all(b"x").unwrap();
+        let _chunk = there.recv().unwrap();
+        let stream = Arc::new(if is_ours { there } else { here });
+        let (told, hears) = mpsc::channel();
+        let waker = Waker::from(Arc::new(Meddler(Arc::clone(&stream), told)));
+        let mut driver = pin!(server.streams.hub().driver().run_async(&Silent));
+        let mut cx = Context::from_waker(&waker);
+        while driver.as_mut().poll(&mut cx).is_pending() && hears.try_recv().is_ok() {}
+        let buffer = kept.pop().unwrap();
+        let sends = thread::spawn(move || stream.send(buffer, len));
+        hears.recv_timeout(PATIENCE).unwrap();
+        assert_eq!(sends.join().unwrap().is_ok(), is_ours);
+    }
 }
