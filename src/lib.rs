@@ -154,6 +154,7 @@ pub mod transport;
 pub mod typed;
 mod unpolled;
 mod unwind;
+mod waiters;
 
 pub use ah::AddressHandle;
 pub use channel::CompletionChannel;

@@ -9,7 +9,8 @@ use uverbs_core::Op;
 use uverbs_core::cm::CmFile;
 use uverbs_core::sys::Bell;
 
-use super::channel::{Channel, wake_all};
+use super::channel::Channel;
+use crate::waiters::wake_all;
 
 /// The thread of one channel. It ends with the channel, or when events can no longer be read.
 #[derive(Debug, Default)]
@@ -90,11 +91,11 @@ impl Later {
     /// Wakes those that are due.
     fn wake(&self) {
         let now = Instant::now();
-        let due: Vec<_> = (self.lock().all)
+        let mut due: Vec<_> = (self.lock().all)
             .extract_if(.., |(at, _)| *at <= now)
             .map(|(_, waker)| waker)
             .collect();
-        wake_all(due);
+        wake_all(&mut due);
     }
 
     /// There is nobody to wake any later: all are woken now.
@@ -103,7 +104,7 @@ impl Later {
         state.is_over = true;
         let all = std::mem::take(&mut state.all);
         drop(state);
-        wake_all(all.into_iter().map(|(_, waker)| waker).collect());
+        wake_all(&mut all.into_iter().map(|(_, waker)| waker).collect());
     }
 }
 

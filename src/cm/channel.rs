@@ -17,6 +17,7 @@ use super::table::{Remains, Table, Takes};
 use crate::discover;
 use crate::kernel::Kernel;
 use crate::recorder::Sink;
+use crate::waiters::wake_all;
 
 /// `rdma_event_channel`—an opened connection manager, where the events of any number of ids arrive.
 ///
@@ -257,8 +258,7 @@ impl Channel {
     pub(super) fn release(&self, number: u64) {
         let Remains { waiters, requests } = self.lock().table.release(number);
         // Foreign code, in a drop: it must not unwind from here.
-        let waiters = std::panic::AssertUnwindSafe(move || drop(waiters));
-        drop(std::panic::catch_unwind(waiters));
+        drop_safely(waiters);
         for id in requests {
             self.reap(id);
         }
@@ -284,10 +284,21 @@ impl Channel {
         self.lock().table.take(number)
     }
 
-    /// Has `waker` woken when the id has another event.
-    pub(crate) fn wake(&self, number: u64, waker: Waker) {
-        let old = self.lock().table.wait(number, waker);
+    /// Has `waker` woken when the id has another event. Its place is that of `key`, until it
+    /// [leaves](Self::leave).
+    pub(crate) fn wake(&self, number: u64, key: &mut Option<usize>, waker: Waker) {
+        let old = self.lock().table.wait(number, key, waker);
         drop(old);
+    }
+
+    /// Gives a place up.
+    #[cfg(feature = "tokio")]
+    pub(crate) fn leave(&self, number: u64, key: &mut Option<usize>) {
+        // In a child the lock may be held forever, by a thread that exists only in the parent.
+        if self.file.check_process(Op::CmGetEvent).is_ok() {
+            let old = self.lock().table.leave(number, key);
+            drop_safely(old);
+        }
     }
 
     /// Has `waker` woken at this time, by the thread that [attends](Self::keep_attended) to the
@@ -301,8 +312,8 @@ impl Channel {
     pub(crate) fn wake_everybody(&self) {
         // In a child the lock may be held forever, by a thread that exists only in the parent.
         if self.file.check_process(Op::CmGetEvent).is_ok() {
-            let waiters = self.lock().table.take_waiters();
-            wake_all(waiters);
+            let mut waiters = self.lock().table.take_waiters();
+            wake_all(&mut waiters);
         }
     }
 
@@ -310,7 +321,7 @@ impl Channel {
     /// waits.
     pub(crate) fn read(&self) -> Result<bool> {
         let wake = self.read_silently()?;
-        Ok(wake.map(wake_all).is_some())
+        Ok(wake.map(|mut wake| wake_all(&mut wake)).is_some())
     }
 
     /// The same, where a lock is held: leaves it to the caller to [wake](wake_all) those that wait
@@ -422,10 +433,8 @@ impl Drop for Attending<'_> {
     }
 }
 
-/// Wakes all. A waker that panics does not keep the others from being woken.
-pub(super) fn wake_all(wakers: Vec<Waker>) {
-    for waker in wakers {
-        let wake = std::panic::AssertUnwindSafe(move || waker.wake());
-        drop(std::panic::catch_unwind(wake));
-    }
+/// Drops what may run foreign code, in a drop: it must not unwind from here.
+fn drop_safely<T>(what: T) {
+    let drops = std::panic::AssertUnwindSafe(move || drop(what));
+    drop(std::panic::catch_unwind(drops));
 }

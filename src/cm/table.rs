@@ -11,6 +11,8 @@ use std::task::Waker;
 use uverbs_core::cm::{Event, EventKind};
 use uverbs_core::{Error, ErrorKind, Op, Result};
 
+use crate::waiters::Waiters;
+
 /// The low bits of a number are the index, the 40 bits above are the generation.
 const INDEX_BITS: u32 = 24;
 const LAST_GENERATION: u64 = (1 << (64 - INDEX_BITS)) - 1;
@@ -38,7 +40,7 @@ pub(super) enum Takes {
 struct Entry {
     takes: Takes,
     events: VecDeque<Event>,
-    waiters: Vec<Waker>,
+    waiters: Waiters,
 }
 
 #[derive(Debug, Default)]
@@ -70,7 +72,7 @@ pub(super) struct Sorted {
 #[derive(Debug, Default)]
 pub(super) struct Remains {
     /// Nobody waits any more.
-    pub(super) waiters: Vec<Waker>,
+    pub(super) waiters: Waiters,
     /// Ids of requests that were not taken.
     pub(super) requests: Vec<u32>,
 }
@@ -104,7 +106,7 @@ impl Table {
             entry: Some(Entry {
                 takes,
                 events: VecDeque::new(),
-                waiters: Vec::new(),
+                waiters: Waiters::default(),
             }),
         };
         match self.slots.get_mut(index) {
@@ -176,8 +178,10 @@ impl Table {
                     };
                 }
                 entry.events.push_back(*event);
+                let mut wake = Vec::new();
+                entry.waiters.take_all(&mut wake);
                 return Sorted {
-                    wake: std::mem::take(&mut entry.waiters),
+                    wake,
                     unwanted: None,
                 };
             }
@@ -188,10 +192,11 @@ impl Table {
     /// Those who wait for an event of any id; nobody is woken by one any more.
     #[cfg(feature = "tokio")]
     pub(super) fn take_waiters(&mut self) -> Vec<Waker> {
-        let entries = self.slots.iter_mut().filter_map(|slot| slot.entry.as_mut());
-        entries
-            .flat_map(|entry| std::mem::take(&mut entry.waiters))
-            .collect()
+        let mut all = Vec::new();
+        for entry in self.slots.iter_mut().filter_map(|slot| slot.entry.as_mut()) {
+            entry.waiters.take_all(&mut all);
+        }
+        all
     }
 
     /// Takes the next event of an id.
@@ -199,15 +204,23 @@ impl Table {
         self.entry(number)?.events.pop_front()
     }
 
-    /// Has `waker` woken by the next event of the id. Returns a waker that is no longer needed.
-    pub(super) fn wait(&mut self, number: u64, waker: Waker) -> Option<Waker> {
-        let Some(entry) = self.entry(number) else {
-            return Some(waker);
-        };
-        if entry.waiters.iter().any(|other| other.will_wake(&waker)) {
-            return Some(waker);
+    /// Has `waker` woken by the next event of the id, at the place of `key`. Returns a waker that is
+    /// no longer needed.
+    pub(super) fn wait(
+        &mut self,
+        number: u64,
+        key: &mut Option<usize>,
+        waker: Waker,
+    ) -> Option<Waker> {
+        match self.entry(number) {
+            Some(entry) => entry.waiters.register(key, waker),
+            None => Some(waker),
         }
-        entry.waiters.push(waker);
-        None
+    }
+
+    /// Gives a place up. Returns the waker that was there.
+    #[cfg(feature = "tokio")]
+    pub(super) fn leave(&mut self, number: u64, key: &mut Option<usize>) -> Option<Waker> {
+        self.entry(number)?.waiters.remove(key)
     }
 }

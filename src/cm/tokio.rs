@@ -22,7 +22,7 @@ use uverbs_core::cm::Event;
 use uverbs_core::{Error, ErrorKind, Op, Result};
 
 use super::EventChannel;
-use super::channel::{Channel, wake_all};
+use super::channel::Channel;
 use super::connection::{Connection, ConnectionEvent, Link};
 use super::connector::{Connector, Resolved};
 use super::datagram::{DatagramPeer, ResolvedService};
@@ -34,6 +34,7 @@ use super::listener::{Listener, Request};
 use super::service::{DatagramListener, DatagramRequest};
 use super::wait::Waits;
 use crate::asynchronous::{registration, runtime};
+use crate::waiters::wake_all;
 
 /// An event channel for tasks: the same steps as in [`cm`](crate::cm), with the same values. Any
 /// number of tasks may wait; a task of its own reads the events, and each wakes only those that
@@ -113,7 +114,7 @@ impl Registered {
             let Ok(mut readable) = ready!(fd.poll_read_ready(cx)) else {
                 return Poll::Ready(());
             };
-            let wake = match fd.get_ref().channel.read_silently() {
+            let mut wake = match fd.get_ref().channel.read_silently() {
                 Ok(Some(wake)) => wake,
                 Ok(None) => {
                     readable.clear_ready();
@@ -123,7 +124,7 @@ impl Registered {
                 Err(_) => return Poll::Ready(()),
             };
             drop(place);
-            wake_all(wake);
+            wake_all(&mut wake);
         }
     }
 }
@@ -312,15 +313,13 @@ impl AsyncEventChannel {
 
     /// Waits for an event of `id` without a limit.
     async fn next(&self, id: &Handle) -> Result<Event> {
-        let (channel, number) = (&self.channel.shared, id.number());
+        let mut place = Place::of(id);
         poll_fn(|cx| {
-            // Registered before the look: what comes in between is not missed.
-            channel.wake(number, cx.waker().clone());
-            if let Some(event) = channel.take(number) {
+            if let Some(event) = place.look(cx) {
                 return Poll::Ready(Ok(event));
             }
             if self.registered.is_over.load(Ordering::Acquire) {
-                return Poll::Ready(self.without_reader(number));
+                return Poll::Ready(self.without_reader(id.number()));
             }
             Poll::Pending
         })
@@ -352,19 +351,50 @@ impl Waits for AsyncEventChannel {
     }
 }
 
+/// The place of a future among those that wait for an id's events, until it is dropped.
+struct Place<'i> {
+    channel: &'i Channel,
+    number: u64,
+    key: Option<usize>,
+}
+
+impl<'i> Place<'i> {
+    fn of(id: &'i Handle) -> Self {
+        Self {
+            channel: id.channel(),
+            number: id.number(),
+            key: None,
+        }
+    }
+
+    /// The next event; if there is none, the task is woken by it.
+    fn look(&mut self, cx: &Context<'_>) -> Option<Event> {
+        // Registered before the look: what comes in between is not missed.
+        self.channel
+            .wake(self.number, &mut self.key, cx.waker().clone());
+        self.channel.take(self.number)
+    }
+}
+
+impl Drop for Place<'_> {
+    fn drop(&mut self) {
+        if self.key.is_some() {
+            self.channel.leave(self.number, &mut self.key);
+        }
+    }
+}
+
 /// By tasks, on a channel that a thread of its own reads.
 #[derive(Debug)]
 pub(crate) struct Attended;
 
 impl Waits for Attended {
     async fn event(&self, id: &Handle, deadline: Option<Instant>) -> Result<Option<Event>> {
-        let (channel, number) = (id.channel(), id.number());
-        channel.file().check_process(Op::CmGetEvent)?;
+        id.channel().file().check_process(Op::CmGetEvent)?;
+        let mut place = Place::of(id);
         let next = poll_fn(|cx| {
-            // Registered before the look: what comes in between is not missed.
-            channel.wake(number, cx.waker().clone());
-            channel
-                .take(number)
+            place
+                .look(cx)
                 .map_or(Poll::Pending, |event| Poll::Ready(Ok(event)))
         });
         limited(next, deadline).await

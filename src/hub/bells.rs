@@ -8,7 +8,7 @@ use std::task::{Context, Poll, Waker};
 use uverbs_core::sys;
 use uverbs_core::{Op, Result};
 
-use super::waiters::wake_all;
+use crate::waiters::wake_all;
 
 /// The bells of a hub.
 #[derive(Debug, Default)]

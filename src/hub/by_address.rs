@@ -1,6 +1,6 @@
 //! Connections that are made by IP address.
 
-use std::sync::{Arc, Weak};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::task::{Wake, Waker};
 use std::time::{Duration, Instant};
 
@@ -147,6 +147,7 @@ impl Connection {
             shared: Arc::downgrade(&self.place.shared),
             channel: Arc::downgrade(&channel),
             number,
+            key: Mutex::default(),
         });
         channel.keep_attended();
         watch.look();
@@ -176,6 +177,8 @@ struct Watch {
     shared: Weak<Shared>,
     channel: Weak<Channel>,
     number: u64,
+    /// Its place among those that wait for the id's events.
+    key: Mutex<Option<usize>>,
 }
 
 /// How long requests that were under way when the peer left may take to end. That all have arrived
@@ -189,7 +192,10 @@ impl Watch {
         let Some(channel) = self.channel.upgrade() else {
             return;
         };
-        channel.wake(self.number, Waker::from(Arc::clone(self)));
+        {
+            let mut key = self.key.lock().unwrap_or_else(PoisonError::into_inner);
+            channel.wake(self.number, &mut key, Waker::from(Arc::clone(self)));
+        }
         let (Some(shared), Some(conn)) = (self.shared.upgrade(), self.conn.upgrade()) else {
             // Nobody is left to be told.
             while channel.take(self.number).is_some() {}

@@ -84,7 +84,6 @@ mod state;
 #[cfg(feature = "tokio")]
 mod tokio;
 mod wait;
-mod waiters;
 
 use std::sync::Arc;
 

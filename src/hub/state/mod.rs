@@ -16,9 +16,9 @@ use super::error::ConnectionError;
 use super::message::{Arrival, Arrivals, Message};
 use super::pool::{Hungry, Pool};
 use super::queue::Queue;
-use super::waiters::Waiters;
 use crate::owned::{self, Buffer, Finished, Memory, Work};
 use crate::transport::Rc;
+use crate::waiters::Waiters;
 
 pub(super) use self::complete::Completing;
 

@@ -311,6 +311,35 @@ fn a_channel_that_was_dropped_is_registered_again_at_once() {
     });
 }
 
+/// A waker that does nothing.
+struct Idle;
+
+impl Wake for Idle {
+    fn wake(self: Arc<Self>) {}
+}
+
+#[test]
+fn a_wait_that_is_dropped_keeps_no_waker() {
+    let bench = Bench::newest();
+    let server = Side::new(&bench);
+    let listener = server.listen();
+    runtime().block_on(async {
+        let theirs = channel(&server);
+        let wakers = [(); 3].map(|()| Arc::new(Idle));
+        let counts = || wakers.each_ref().map(Arc::strong_count);
+        for _ in 0..2 {
+            let mut waits = pin!(theirs.request(&listener));
+            for idle in &wakers {
+                let waker = Waker::from(Arc::clone(idle));
+                let polled = waits.as_mut().poll(&mut Context::from_waker(&waker));
+                assert!(polled.is_pending());
+            }
+            assert_eq!(counts(), [1, 1, 2]);
+        }
+        assert_eq!(counts(), [1; 3]);
+    });
+}
+
 /// What wakes it drops it, with the channel that it waits on.
 struct Waiting(Mutex<Option<Pin<Box<dyn Future<Output = ()> + Send>>>>);
 

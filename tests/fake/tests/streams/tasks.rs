@@ -3,7 +3,8 @@
 use std::future::{Future, poll_fn};
 use std::io;
 use std::pin::{Pin, pin};
-use std::task::{Context, Poll, Waker};
+use std::sync::Arc;
+use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
 use fake_tests::{Bench, PATIENCE};
@@ -244,4 +245,25 @@ fn tasks_that_wait_hear_of_the_end() {
         let lost = reader.await.unwrap().unwrap_err();
         assert_eq!(lost.kind(), io::ErrorKind::ConnectionReset);
     }));
+}
+
+/// A waker that does nothing.
+struct Idle;
+
+impl Wake for Idle {
+    fn wake(self: Arc<Self>) {}
+}
+
+#[test]
+fn a_dropped_accept_keeps_no_waker() {
+    let bench = Bench::newest();
+    let listener = End::new(&bench).listen();
+    let idle = Arc::new(Idle);
+    for _ in 0..2 {
+        let waker = Waker::from(Arc::clone(&idle));
+        let mut accepts = pin!(listener.accept_async());
+        let polled = accepts.as_mut().poll(&mut Context::from_waker(&waker));
+        assert!(polled.is_pending());
+    }
+    assert_eq!(Arc::strong_count(&idle), 1);
 }

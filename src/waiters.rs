@@ -8,7 +8,7 @@ use std::task::Waker;
 /// All are woken at once. So a future that is dropped, or forgotten, after it was woken takes
 /// nobody else's turn.
 #[derive(Debug, Default)]
-pub(super) struct Waiters {
+pub(crate) struct Waiters {
     places: Vec<Option<Waker>>,
     free: Vec<usize>,
 }
@@ -16,7 +16,7 @@ pub(super) struct Waiters {
 impl Waiters {
     /// Puts `waker` at the place of `key`, which it gets if it has none. Returns the waker that
     /// was there: dropping it may run foreign code, which must not happen under a lock.
-    pub(super) fn register(&mut self, key: &mut Option<usize>, waker: Waker) -> Option<Waker> {
+    pub(crate) fn register(&mut self, key: &mut Option<usize>, waker: Waker) -> Option<Waker> {
         let at = *key.get_or_insert_with(|| {
             self.free.pop().unwrap_or_else(|| {
                 self.places.push(None);
@@ -27,20 +27,20 @@ impl Waiters {
     }
 
     /// Gives the place back. Returns the waker that was there.
-    pub(super) fn remove(&mut self, key: &mut Option<usize>) -> Option<Waker> {
+    pub(crate) fn remove(&mut self, key: &mut Option<usize>) -> Option<Waker> {
         let at = key.take()?;
         self.free.push(at);
         self.places.get_mut(at)?.take()
     }
 
     /// Moves all wakers to `wake`.
-    pub(super) fn take_all(&mut self, wake: &mut Vec<Waker>) {
+    pub(crate) fn take_all(&mut self, wake: &mut Vec<Waker>) {
         wake.extend(self.places.iter_mut().filter_map(Option::take));
     }
 }
 
 /// Wakes all; returns how many panicked. To be called without a lock.
-pub(super) fn wake_all(wakers: &mut Vec<Waker>) -> u64 {
+pub(crate) fn wake_all(wakers: &mut Vec<Waker>) -> u64 {
     let mut panicked = 0;
     while let Some(waker) = wakers.pop() {
         // Whoever waits next must be woken, whatever this one does.
