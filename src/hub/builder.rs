@@ -190,7 +190,8 @@ impl<'a> HubBuilder<'a> {
     }
 
     /// Changes the settings of each queue pair before it is created: its port, GID, timers. Sizes
-    /// remain the hub's.
+    /// remain the hub's. What is passed is called while the hub's completion queue is locked: if it
+    /// used the hub, it would wait for itself.
     pub fn queue_pairs(
         mut self,
         change: impl for<'q> Fn(QueuePairBuilder<'q, Rc>) -> QueuePairBuilder<'q, Rc>
