@@ -204,8 +204,8 @@ impl Table {
         self.entry(number)?.events.pop_front()
     }
 
-    /// Has `waker` woken by the next event of the id, at the place of `key`. Returns a waker that is
-    /// no longer needed.
+    /// Has `waker` woken by the next event of the id, at the place of `key`. Returns a waker that
+    /// is no longer needed.
     pub(super) fn wait(
         &mut self,
         number: u64,
