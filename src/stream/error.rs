@@ -37,7 +37,8 @@ pub enum StreamError {
         /// How many it takes, or how many the buffer has.
         most: usize,
     },
-    /// No buffer, thread or queue pair could be obtained.
+    /// No buffer, thread or queue pair could be obtained, or a buffer is of other
+    /// [`Streams`](super::Streams). The stream goes on, if there is one.
     Failed(Error),
 }
 
