@@ -39,10 +39,10 @@ impl Waiters {
     }
 }
 
-/// Wakes all; returns how many panicked. To be called without a lock.
+/// Wakes all, in the order of their places; returns how many panicked. To be called without a lock.
 pub(crate) fn wake_all(wakers: &mut Vec<Waker>) -> u64 {
     let mut panicked = 0;
-    while let Some(waker) = wakers.pop() {
+    for waker in wakers.drain(..) {
         // Whoever waits next must be woken, whatever this one does.
         if catch_unwind(AssertUnwindSafe(move || waker.wake())).is_err() {
             panicked += 1;
